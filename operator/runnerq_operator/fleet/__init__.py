@@ -1,0 +1,1 @@
+"""Workers as the control loop sees them: one port, one adapter per place where workers can run."""
