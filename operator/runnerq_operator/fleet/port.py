@@ -95,6 +95,8 @@ class PodState(msgspec.Struct, frozen=True, kw_only=True):
     template_hash: str = ""
     """Which template it was made from; pods of an older one are being replaced."""
     restarts: int = 0
+    marked: bool = False
+    """`prefer_victims` named it and was seen to take effect."""
 
 
 class FleetState(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,7 +169,8 @@ class Fleet(Protocol):
         ...
 
     async def prefer_victims(self, pool: PoolKey, pods: Sequence[str]) -> None:
-        """These pods, and no others, are the first to go when replicas are lowered."""
+        """These pods, and no others, are the first to go when replicas are lowered. They show as
+        `marked` once that is certain, which may be later than this returns."""
         ...
 
     async def pools(self, queue: QueueKey) -> tuple[PoolKey, ...]:
