@@ -1,0 +1,133 @@
+"""ProcessSlots: `cpu=True` handlers in processes that can be ended.
+
+A process is started when first needed and reused. One whose attempt was interrupted is killed, since
+nothing else stops a computation; the next attempt gets a new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from runnerq.engine.cpu_child import HEADER, CpuReply, CpuRequest
+from runnerq.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from runnerq.activity import ActivityDefinition
+
+log = logging.getLogger(__name__)
+
+
+class CpuProcessDied(Exception):
+    """The process ended in the middle of a handler (killed, out of memory, a crash in C code)."""
+
+
+class ProcessSlots:
+    """At most `limit` processes. `acquire` waits for one; `release` gives it back."""
+
+    def __init__(self, limit: int) -> None:
+        self._free = asyncio.Semaphore(limit)
+        self._idle: list[_Child] = []
+        self._all: set[_Child] = set()
+
+    async def acquire(self) -> _Child:
+        await self._free.acquire()
+        while self._idle:
+            child = self._idle.pop()
+            if child.alive:
+                return child
+            self._all.discard(child)
+        try:
+            child = await _Child.start()
+        except BaseException:
+            self._free.release()
+            raise
+        self._all.add(child)
+        return child
+
+    def release(self, child: _Child, *, reusable: bool) -> None:
+        if reusable and child.alive:
+            self._idle.append(child)
+        else:
+            child.kill()
+            self._all.discard(child)
+        self._free.release()
+
+    async def close(self) -> None:
+        children, self._idle = list(self._all), []
+        self._all.clear()
+        for child in children:
+            child.kill()
+        for child in children:
+            await child.gone()
+
+
+class _Child:
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    @classmethod
+    async def start(cls) -> _Child:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "runnerq.engine.cpu_child",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        child = cls(process)
+        await child._send(msgspec.json.encode(sys.path))
+        return child
+
+    @property
+    def alive(self) -> bool:
+        return self._process.returncode is None
+
+    async def run(self, definition: ActivityDefinition[Any, Any], payload: bytes) -> CpuReply:
+        """Raises CpuProcessDied when the process ends before it replies."""
+        module, name = importable_name(definition)
+        try:
+            await self._send(
+                msgspec.msgpack.encode(CpuRequest(module=module, name=name, payload=payload))
+            )
+            assert self._process.stdout is not None  # noqa: S101 - opened as PIPE above
+            header = await self._process.stdout.readexactly(HEADER.size)
+            data = await self._process.stdout.readexactly(HEADER.unpack(header)[0])
+        except (asyncio.IncompleteReadError, ConnectionError) as error:
+            code = await self._process.wait()
+            raise CpuProcessDied(
+                f"the process of the handler ended with code {code} before it replied"
+            ) from error
+        return msgspec.msgpack.decode(data, type=CpuReply)
+
+    def kill(self) -> None:
+        if self.alive:
+            try:
+                self._process.kill()
+            except ProcessLookupError:
+                log.debug("cpu process %d was already gone", self._process.pid)
+
+    async def gone(self) -> None:
+        await self._process.wait()
+
+    async def _send(self, data: bytes) -> None:
+        assert self._process.stdin is not None  # noqa: S101 - opened as PIPE above
+        self._process.stdin.write(HEADER.pack(len(data)) + data)
+        await self._process.stdin.drain()
+
+
+def importable_name(definition: ActivityDefinition[Any, Any]) -> tuple[str, str]:
+    """Where another process finds the definition. Raises ConfigurationError if it cannot."""
+    function = definition.function
+    module, name = function.__module__, function.__qualname__
+    if module == "__main__" or "<locals>" in name:
+        raise ConfigurationError(
+            f"{definition.type!r} is cpu=True and declared in {module}.{name}, which another process "
+            "cannot import; move it to the top level of a module",
+            field="cpu",
+        )
+    return module, name

@@ -1,0 +1,50 @@
+"""Service: a loop with an owner. Started once, stopped once, never left behind.
+
+A service whose loop raises is restarted after a pause, and the failure is logged: an engine that is
+alive but has lost one of its loops would look healthy and do nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE = 0.1
+LONGEST_PAUSE = 5.0
+
+
+class Service(ABC):
+    """Base of the engine's loops. Subclasses write `run`, which ends only by cancellation."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._task: asyncio.Task[None] | None = None
+
+    @abstractmethod
+    async def run(self) -> None: ...
+
+    def start(self) -> None:
+        if self._task is None:
+            self._task = asyncio.create_task(self._supervise(), name=f"runnerq-{self.name}")
+
+    async def stop(self) -> None:
+        """Cancel the loop and wait for its end. Harmless when not running."""
+        task, self._task = self._task, None
+        if task is None:
+            return
+        task.cancel()
+        # gather returns the task's CancelledError as a value; our own cancellation still propagates.
+        await asyncio.gather(task, return_exceptions=True)
+
+    async def _supervise(self) -> None:
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                await self.run()
+            except Exception:
+                log.exception("service %s failed; it starts again in %.1f s", self.name, pause)
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
