@@ -205,6 +205,11 @@ class WorkerEngine:
             await self._drain(self.config.drain_timeout if grace is None else grace)
             self.phase = Phase.STOPPED
 
+    async def flushed(self) -> None:
+        """Until the outcomes of all attempts that have ended so far are stored."""
+        if self.phase is Phase.RUNNING:
+            await self._completer.flush()
+
     def request_stop(self) -> None:
         """Make `run_until_signal` return; safe from a signal handler."""
         self._stop_requested.set()
