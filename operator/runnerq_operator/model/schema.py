@@ -1,8 +1,9 @@
 """From a typed model to the structural OpenAPI schema that Kubernetes asks for.
 
 Pure. Every string and list must come out with an upper bound (the API server refuses CEL rules whose
-cost it cannot bound), and every level whose fields all have defaults gets `default: {}`, without which
-the API server does not look at the defaults below it.
+cost it cannot bound), and every level whose fields all have defaults gets its complete default: without
+one the API server does not look at the defaults below it, and it judges a default by the CEL rules
+before it fills in those below.
 """
 
 from __future__ import annotations
@@ -110,9 +111,16 @@ def _default(entry: inspect.Field) -> Any:
     """What the API server fills in; None for nothing. Empty lists, maps and strings are left absent."""
     if entry.default is msgspec.NODEFAULT:
         return None
-    built = msgspec.to_builtins(entry.default)
-    if isinstance(entry.default, msgspec.Struct):
-        return built
+    return _complete(entry.default)
+
+
+def _complete(value: Any) -> Any:
+    """A default with the defaults of everything below it; None for what stays absent."""
+    if isinstance(value, msgspec.Struct):
+        fields = msgspec.structs.fields(value)
+        inner = {field.encode_name: _complete(getattr(value, field.name)) for field in fields}
+        return {name: default for name, default in inner.items() if default is not None}
+    built = msgspec.to_builtins(value)
     return None if built in ("", (), [], {}) else built
 
 
