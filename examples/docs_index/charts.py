@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-# The room given to a letter, in units of its size: a wide font's average over lower-case words. The
-# reader's font may differ, so each word also says how long it shall be.
-_LETTER = 0.6
+# The room given to a letter, in units of its size, as in a common bold font. The reader's font may
+# differ, so each word also says how long it shall be.
+_LETTER = 0.66
+_ODD_LETTERS = dict.fromkeys("fijlrt'", 0.42) | dict.fromkeys("mw", 1.0)
 
 
 def bars(rows: Sequence[tuple[str, int]], *, title: str) -> str:
@@ -60,7 +61,7 @@ def cloud(rows: Sequence[tuple[str, int]], *, title: str) -> str:
     used = 0.0
     for name, value in rows:
         size = round(15 + 21 * value / largest)
-        length = len(name) * size * _LETTER
+        length = size * sum(_ODD_LETTERS.get(letter, _LETTER) for letter in name)
         if lines[-1] and used + gap + length > width:
             lines.append([])
             used = 0.0
