@@ -15,16 +15,13 @@ Instants are aware UTC datetimes of the backend's clock. Durations are integer m
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
 from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from uuid import UUID
 
 import msgspec
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-from datetime import datetime
-from uuid import UUID
 
 
 class Priority(IntEnum):

@@ -1,0 +1,2 @@
+-- What the fleet last reported.
+SELECT pod FROM runnerq_pods WHERE queue = :queue ORDER BY pool, name;
