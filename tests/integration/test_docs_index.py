@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import re
 from collections.abc import AsyncIterator
@@ -14,7 +16,14 @@ import yaml
 from docs_index import activities, run, serial
 from docs_index.corpus import Corpus, SourceFile, find_sources
 from docs_index.extract import Extracted
-from runnerq import ActivityExecutor, ActivityFailed, NonRetryable, WorkerEngine, activity
+from runnerq import (
+    ActivityExecutor,
+    ActivityFailed,
+    NonRetryable,
+    WorkerEngine,
+    activity,
+    open_backend,
+)
 from runnerq.storage.memory import MemoryBackend
 from runnerq_operator.model.queue import RunnerQueue
 
@@ -89,6 +98,39 @@ async def test_an_activity_that_fails_for_good_ends_the_index_with_its_error(
             await run.index(ActivityExecutor(backend), corpus, say=lambda line: None)
     finally:
         await engine.stop()
+
+
+async def test_the_driver_finds_its_queue_in_the_environment_and_checks_its_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    url = f"sqlite:///{tmp_path / 'queue.db'}"
+    monkeypatch.setenv("RUNNERQ_BACKEND_URL", url)
+    monkeypatch.setenv("RUNNERQ_QUEUE", "docs-index")
+    root, page = str(Path(json.__file__).parent), tmp_path / "page.html"
+    backend = open_backend(url, queue="docs-index")
+    await backend.migrate()
+    engine = WorkerEngine(backend, activities=DEFINITIONS, max_workers=2)
+    await engine.start()
+    try:
+        arguments = ["--root", root, "--output", str(page), "--check"]
+        code = await asyncio.to_thread(run.main, arguments)
+    finally:
+        await engine.stop()
+        await backend.close()
+    printed = capsys.readouterr()
+    assert (code, printed.out) == (0, f"{page}\n")
+    assert "check: the same report was computed serially" in printed.err
+    assert page.read_text("utf-8") == serial.index(find_sources([Path(root)])).html
+
+
+def test_the_driver_says_what_to_set_when_no_backend_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.delenv("RUNNERQ_BACKEND_URL", raising=False)
+    page = tmp_path / "page.html"
+    assert run.main(["--root", str(tmp_path), "--output", str(page)]) == 1
+    assert "RUNNERQ_BACKEND_URL" in capsys.readouterr().err
+    assert not page.exists()
 
 
 def test_queue_yaml_is_valid_and_serves_every_activity_in_exactly_one_pool():
