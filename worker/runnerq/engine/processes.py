@@ -74,8 +74,8 @@ class _Child:
     async def start(cls) -> _Child:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            "-m",
-            "runnerq.engine.cpu_child",
+            "-c",  # not -m: that would import the module twice, and say so on stderr
+            "from runnerq.engine.cpu_child import main; main()",
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
         )
