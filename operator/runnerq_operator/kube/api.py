@@ -279,6 +279,9 @@ _METHODS = {
 def _refusal(status: int, answer: Object) -> Exception:
     reason = str(answer.get("reason") or "")
     message = str(answer.get("message") or "")
+    if status == 500 and "failed to create typed patch object" in message:
+        # Server-side apply answers so to a field that the kind does not have.
+        return Invalid(status, reason, message)
     if status == 429 or status >= 500:
         return Unreachable(f"the API server answered {status}: {message or reason}")
     if status == 403:

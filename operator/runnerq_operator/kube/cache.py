@@ -41,9 +41,12 @@ class Change:
 class ObjectCache:
     """The objects of one kind, by name, and by the queue that their label names."""
 
-    def __init__(self, kind: Kind, listener: Callable[[Change], None]) -> None:
+    def __init__(
+        self, kind: Kind, listener: Callable[[Change], None], *, listed: Callable[[], None]
+    ) -> None:
         self.kind = kind
         self._listener = listener
+        self._listed = listed
         self._objects: dict[ObjectKey, Object] = {}
         self._by_queue: dict[ObjectKey, set[ObjectKey]] = defaultdict(set)
         # Deletions seen, by uid, until a list is newer than they are.
@@ -97,6 +100,7 @@ class ObjectCache:
                 self._set(key, None)
         self._deleted = {uid: at for uid, at in self._deleted.items() if at > listed}
         self._synced.add(namespace)
+        self._listed()
 
     def _set(self, key: ObjectKey, body: Object | None) -> None:
         old = self._objects.get(key)

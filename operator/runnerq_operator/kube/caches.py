@@ -21,7 +21,7 @@ class Caches:
         self.scopes: tuple[str | None, ...] = (None,) if namespaces is None else tuple(namespaces)
         self._listeners: list[Listener] = []
         self._changed = asyncio.Event()
-        self._caches = {kind: ObjectCache(kind, self._tell) for kind in WATCHED}
+        self._caches = {kind: ObjectCache(kind, self._tell, listed=self._wake) for kind in WATCHED}
 
     def __getitem__(self, kind: Kind) -> ObjectCache:
         return self._caches[kind]
@@ -50,8 +50,11 @@ class Caches:
         return True
 
     def _tell(self, change: Change) -> None:
+        for listener in self._listeners:
+            listener(change)
+        self._wake()
+
+    def _wake(self) -> None:
         # Whoever waits holds the old event; the next waiter takes the new one.
         self._changed.set()
         self._changed = asyncio.Event()
-        for listener in self._listeners:
-            listener(change)
