@@ -118,6 +118,7 @@ def seconds_left(principal: Principal) -> float | None:
 
 async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
     """On every answer, streams and errors included."""
+    response.headers["Server"] = "runnerq"
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import logging
+from hashlib import sha256
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
@@ -39,10 +40,11 @@ class Page:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._files = dict(_read_all(files("runnerq.console") / "static"))
+        self._tags = {name: f'"{sha256(body).hexdigest()[:20]}"' for name, body in self._files.items()}
 
     def routes(self) -> list[web.RouteDef]:
         return [
-            web.get("", self.add_slash),
+            web.get("", self.index),
             web.get("/", self.index),
             web.get("/static/{name}", self.static),
             web.post("/login", self.login),
@@ -50,20 +52,21 @@ class Page:
         ]
 
     async def index(self, request: web.Request) -> web.Response:
+        """The page, or the login. Relative addresses need a slash at the end: mounted at `/ops/rq`,
+        it sends the browser on to `/ops/rq/`."""
+        path = request.rel_url.raw_path
+        if not path.endswith("/"):
+            last = path.rsplit("/", 1)[-1]
+            return web.Response(status=308, headers={"Location": f"{last}/"})
         if identify(self._console, request) is None:
             return self.login_form()
-        return self._file("index.html")
+        return self._file(request, "index.html")
 
     async def static(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
         if name not in self._files or name.endswith(".html"):
             raise web.HTTPNotFound
-        return self._file(name)
-
-    async def add_slash(self, request: web.Request) -> web.Response:
-        """Relative addresses need the slash: `/ops/rq` is sent to `/ops/rq/`."""
-        last = request.rel_url.raw_path.rsplit("/", 1)[-1]
-        return web.Response(status=308, headers={"Location": f"{last}/"})
+        return self._file(request, name)
 
     async def login(self, request: web.Request) -> web.Response:
         """A form field `token` for the session cookie; then back to the page."""
@@ -105,13 +108,17 @@ class Page:
             headers={"Cache-Control": "no-store"},
         )
 
-    def _file(self, name: str) -> web.Response:
+    def _file(self, request: web.Request, name: str) -> web.Response:
+        # Asked for at every load, sent only when changed: an upgrade shows at once.
+        headers = {"Cache-Control": "no-cache", "ETag": self._tags[name]}
+        if request.headers.get("If-None-Match") == self._tags[name]:
+            return web.Response(status=304, headers=headers)
         suffix = name[name.rfind(".") :]
         return web.Response(
             body=self._files[name],
             content_type=_TYPES[suffix],
             charset="utf-8",
-            headers={"Cache-Control": "no-cache"},
+            headers=headers,
         )
 
 

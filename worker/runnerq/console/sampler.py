@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 WATCHED_SECONDS = 2.0
-UNWATCHED_SECONDS = 10.0
+UNWATCHED_SECONDS = 5.0
 
 
 class Sampler:
