@@ -1,0 +1,49 @@
+"""The one boundary at which errors of asyncpg and of the network become ours.
+
+Three answers: the server did not answer or told us to come back (BackendUnavailable, worth repeating),
+the schema is not the one this code runs on (SchemaMismatch), anything else (StorageError). Errors of
+ours and cancellation pass through.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import asyncpg
+
+from runnerq.errors import BackendUnavailable, SchemaMismatch, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+_TRANSIENT_CLASSES = ("08", "40", "53", "57", "58", "XX")
+"""Connection, rollback, resources, operator intervention, system error, internal error."""
+_TRANSIENT = ("55P03", "25006", "25P03")
+"""Lock not available; read-only (the primary moved away); idle in transaction for too long."""
+_WRONG_SCHEMA = ("42P01", "42703", "42883", "3F000", "42704", "42P10")
+"""Undefined table, column, function, schema, object; no matching unique constraint."""
+
+
+@contextmanager
+def boundary(what: str) -> Generator[None]:
+    """Translate what escapes the block. `what` completes "could not ..." in the message."""
+    try:
+        yield
+    except asyncpg.PostgresError as error:
+        raise translated(error, what) from error
+    except (OSError, TimeoutError, asyncpg.InterfaceError) as error:
+        # An InterfaceError is a connection that died under us: asyncpg says so when it is used next.
+        reason = str(error) or "no answer in time"
+        raise BackendUnavailable(f"could not {what}: {reason}") from error
+
+
+def translated(error: asyncpg.PostgresError, what: str) -> StorageError:
+    code = error.sqlstate or ""
+    if code in _WRONG_SCHEMA:
+        return SchemaMismatch(
+            f"could not {what}: {error}; bring the schema up to date with `runnerq migrate up`"
+        )
+    if code in _TRANSIENT or code.startswith(_TRANSIENT_CLASSES):
+        return BackendUnavailable(f"could not {what}: {error}")
+    return StorageError(f"could not {what}: {error} (SQLSTATE {code})")
