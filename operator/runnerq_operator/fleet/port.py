@@ -95,8 +95,6 @@ class PodState(msgspec.Struct, frozen=True, kw_only=True):
     template_hash: str = ""
     """Which template it was made from; pods of an older one are being replaced."""
     restarts: int = 0
-    marked: bool = False
-    """`prefer_victims` named it and was seen to take effect."""
 
 
 class FleetState(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,12 +163,12 @@ class Fleet(Protocol):
 
     async def set_replicas(self, pool: PoolKey, replicas: int, *, version: str) -> None:
         """Only this many pods shall exist. Raises ReplicasConflict when the pool is no longer the
-        one observed as `version`. Where fewer than now, those marked by `prefer_victims` go first."""
+        one observed as `version`. Where fewer than now, those named to `prefer_victims` go first."""
         ...
 
     async def prefer_victims(self, pool: PoolKey, pods: Sequence[str]) -> None:
-        """These pods, and no others, are the first to go when replicas are lowered. They show as
-        `marked` once that is certain, which may be later than this returns."""
+        """These pods, and no others, are the first to go when replicas are lowered. Returns only
+        once that is certain; FleetUnavailable otherwise."""
         ...
 
     async def pools(self, queue: QueueKey) -> tuple[PoolKey, ...]:
