@@ -50,12 +50,12 @@ def _run(options: argparse.Namespace) -> int:
             print(stages.table(), file=sys.stderr)
             print(f"export KUBECONFIG={cluster.kubeconfig}")
         case "down":
-            names = known_names() if options.all else [options.name]
+            names = _all_names() if options.all else [options.name]
             removed = {name: close_cluster(name) for name in names}
             for name, providers in removed.items():
                 print(f"{name}: {'removed' if providers else 'there was none'}")
         case "status":
-            for name in sorted({local.DEFAULT_NAME, *known_names()}):
+            for name in _all_names():
                 cluster = running_cluster(name)
                 print(f"{name}: {_described(name) if cluster is None else cluster.kubeconfig}")
         case "images":
@@ -63,6 +63,10 @@ def _run(options: argparse.Namespace) -> int:
         case _:
             install_packages()
     return 0
+
+
+def _all_names() -> list[str]:
+    return sorted({local.DEFAULT_NAME, *known_names()})
 
 
 def _described(name: str) -> str:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import secrets
+import subprocess
 import sys
 from collections.abc import Callable, Generator
 
 import pytest
 from _pytest.capture import CaptureManager
+from tests.cluster.commands import CommandFailed
 from tests.cluster.images.base import BASE_IMAGE
 from tests.cluster.images.builder import ImageBuilder, choose_builder
 from tests.cluster.local.cluster import DEFAULT_NAME
@@ -33,6 +35,34 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.cluster)
         if item.get_closest_marker("cluster") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(_SECONDS_PER_TEST, func_only=True))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add what the cluster looked like to the report of a test that failed on it."""
+    report = yield
+    arguments: dict[str, object] = getattr(item, "funcargs", {})
+    running, namespace = arguments.get("cluster"), arguments.get("namespace")
+    if report.failed and isinstance(running, Cluster):
+        report.sections.append(("cluster", _picture(running, namespace)))
+    return report
+
+
+def _picture(running: Cluster, namespace: object) -> str:
+    where = ["-n", namespace] if isinstance(namespace, str) else ["-A"]
+    parts: list[str] = []
+    for question in (
+        ["get", "pods", "-A", "-o", "wide"],
+        ["get", "events", *where, "--sort-by=.lastTimestamp"],
+    ):
+        try:
+            lines = running.kubectl(*question, timeout=20).splitlines()
+        except (CommandFailed, subprocess.TimeoutExpired) as error:
+            lines = [str(error)]
+        parts.append("\n".join(lines[:1] + lines[1:][-40:]))
+    return "\n\n".join(parts)
 
 
 @pytest.fixture(scope="session")

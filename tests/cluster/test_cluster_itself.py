@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
+import base64
 from collections.abc import Callable
 
 import pytest
 from tests.cluster.commands import CommandFailed
+from tests.cluster.images.recipes import POSTGRES_IMAGE, ROOT
 from tests.cluster.pods import container, deployment, pod, pod_spec, service
 from tests.cluster.provider import Cluster
 from tests.cluster.waiting import eventually
@@ -137,7 +138,11 @@ except socket.gaierror as error:
 
 
 def test_logs_and_exec_reach_a_pod(cluster: Cluster, namespace: str, client: str):
-    assert cluster.kubectl("logs", client, "-n", namespace) == "here\n"
+    # The pod is ready as soon as it runs, which is before Python does.
+    log = eventually(
+        lambda: cluster.kubectl("logs", client, "-n", namespace), seconds=30, what="its first line"
+    )
+    assert log == "here\n"
     assert cluster.kubectl("exec", client, "-n", namespace, "--", "id", "-u") == "65532\n"
 
 
@@ -189,25 +194,25 @@ def test_a_pod_over_its_memory_limit_is_killed_and_says_so(
 def test_the_throw_away_database_of_the_examples_accepts_its_url(
     cluster: Cluster, load_image: Callable[[str], str]
 ):
-    from tests.cluster.images.recipes import POSTGRES_IMAGE, ROOT
-
     load_image(POSTGRES_IMAGE)
     manifest = ROOT / "examples" / "cluster" / "postgres.yaml"
     cluster.kubectl("apply", "-f", manifest)
     try:
         rollout = ["rollout", "status", "deployment/runnerq-postgres", "-n", "default"]
         cluster.kubectl(*rollout, "--timeout=90s")
-        ask = ["exec", "deployment/runnerq-postgres", "-n", "default", "--", "sh", "-c"]
         secret = cluster.get("secret", "runnerq-postgres", "-n", "default")["data"]
-        url = json.loads(
-            cluster.kubectl(
-                "get", "secret", "runnerq-postgres", "-n", "default",
-                "-o", "go-template={{printf \"%q\" (.data.url | base64decode)}}",
-            )
-        )  # fmt: skip
-        assert set(secret) == {"password", "url"}
-        answer = cluster.kubectl(*ask, f"psql '{url}' -Atc 'select current_user'")
-        assert answer == "runnerq\n"
+        url = base64.b64decode(secret["url"]).decode()
+        ask = ["exec", "deployment/runnerq-postgres", "-n", "default", "--"]
+
+        def user() -> str | None:
+            try:
+                return cluster.kubectl(*ask, "psql", url, "-Atc", "select current_user")
+            except CommandFailed as error:
+                if "Connection refused" in error.output:
+                    return None
+                raise
+
+        assert eventually(user, seconds=30, what="an answer through the Service") == "runnerq\n"
     finally:
         cluster.kubectl("delete", "-f", manifest, "--wait=false")
 

@@ -11,6 +11,7 @@ import json
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 
 def write_image(
@@ -52,14 +53,23 @@ def archive_identity(archive: Path) -> str:
     Raises:
         ValueError: it is not a docker-archive of one image.
     """
+    return str(_manifest(archive)["Config"]).removesuffix(".json")
+
+
+def archive_layers(archive: Path) -> list[str]:
+    """The layers of an image from the lowest up, each by its digest; raises as above."""
+    return [str(layer) for layer in _manifest(archive)["Layers"]]
+
+
+def _manifest(archive: Path) -> dict[str, Any]:
     with tarfile.open(archive) as tar:
         member = tar.extractfile("manifest.json")
         if member is None:
             raise ValueError(f"{archive} has no manifest.json; write it as a docker-archive")
-        manifest = json.load(member)
-    if len(manifest) != 1:
-        raise ValueError(f"{archive} holds {len(manifest)} images; one is expected")
-    return str(manifest[0]["Config"]).removesuffix(".json")
+        images = json.load(member)
+    if len(images) != 1:
+        raise ValueError(f"{archive} holds {len(images)} images; one is expected")
+    return images[0]
 
 
 def _tar(files: Mapping[str, tuple[bytes, int]]) -> bytes:

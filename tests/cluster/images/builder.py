@@ -37,9 +37,15 @@ class ImageBuilder(ABC):
         Raises:
             CommandFailed: with the end of the build's output.
         """
+        if image != BASE_IMAGE:
+            return self.build_recipe(recipes()[image])
         with locked("images"):
-            identity = self._base() if image == BASE_IMAGE else self._built(recipes()[image])
-            return self._archived(image, identity)
+            return self._archived(image, self._base())
+
+    def build_recipe(self, recipe: Recipe) -> Path:
+        """Build an image of a recipe of one's own, as `build` does for those of the project."""
+        with locked("images"):
+            return self._archived(recipe.image, self._built(recipe))
 
     def _built(self, recipe: Recipe) -> str:
         for other in recipe.after:

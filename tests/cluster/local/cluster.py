@@ -29,6 +29,8 @@ from tests.cluster.stages import Stages
 from tests.cluster.waiting import eventually
 
 DEFAULT_NAME = "default"
+# Starting and removing happen one after the other: two must not take the same addresses.
+_LOCK = "clusters"
 
 
 class LocalCluster(Cluster):
@@ -65,7 +67,7 @@ def find(name: str = DEFAULT_NAME) -> LocalCluster | None:
     if state is None or not state.ready or not processes.alive(state.holder):
         return None
     node = Node(state)
-    return LocalCluster(state, node, Runtime(node, build_binaries(), state))
+    return LocalCluster(state, node, Runtime(node, state))
 
 
 def up(stages: Stages, name: str = DEFAULT_NAME, *, own: bool = False) -> LocalCluster:
@@ -85,8 +87,8 @@ def up(stages: Stages, name: str = DEFAULT_NAME, *, own: bool = False) -> LocalC
     require_packages()
     with stages.stage("binaries (built on the first run)"):
         binaries = build_binaries(on_line=stages.note)
-    _remove_orphans(stages)
-    with locked(f"up-{name}"):
+    with locked(_LOCK):
+        _remove_orphans(stages)
         running = find(name)
         if running is not None and _answers(running):
             return running
@@ -108,7 +110,7 @@ def up(stages: Stages, name: str = DEFAULT_NAME, *, own: bool = False) -> LocalC
 
 def down(name: str = DEFAULT_NAME) -> bool:
     """Remove the cluster of this name, running or not; False when there was none."""
-    with locked(f"up-{name}"):
+    with locked(_LOCK):
         state = load_state(name)
         if state is None:
             return False
@@ -119,35 +121,32 @@ def down(name: str = DEFAULT_NAME) -> bool:
 def _remove_orphans(stages: Stages) -> None:
     """Remove the clusters whose owner was killed before it could."""
     for name in known_names():
-        with locked(f"up-{name}"):
-            state = load_state(name)
-            if state is not None and state.owner is not None and not processes.alive(state.owner):
-                with stages.stage(f"removing cluster {name}, whose owner has ended"):
-                    tear_down(state)
+        state = load_state(name)
+        if state is not None and state.owner is not None and not processes.alive(state.owner):
+            with stages.stage(f"removing cluster {name}, whose owner has ended"):
+                tear_down(state)
 
 
 def _new_state(name: str) -> ClusterState:
-    # The number is taken together with the file that says so.
-    with locked("subnets"):
-        taken = {state.subnet for other in known_names() if (state := load_state(other))}
-        subnet = free_subnet(taken)
-        mark = secrets.token_hex(3)
-        state = ClusterState(
-            name=name,
-            folder=tempfile.mkdtemp(prefix="runnerq-cluster-"),
-            cgroup=f"runnerq-cluster-{mark}",
-            link=f"rq-{mark}",
-            subnet=subnet,
-            sysctls=read_sysctls(),
-        )
-        state.save()
+    taken = {state.subnet for other in known_names() if (state := load_state(other))}
+    subnet = free_subnet(taken)
+    mark = secrets.token_hex(3)
+    state = ClusterState(
+        name=name,
+        folder=tempfile.mkdtemp(prefix="runnerq-cluster-"),
+        cgroup=f"runnerq-cluster-{mark}",
+        link=f"rq-{mark}",
+        subnet=subnet,
+        sysctls=read_sysctls(),
+    )
+    state.save()
     return state
 
 
 def _start(state: ClusterState, binaries: Path, stages: Stages) -> LocalCluster:
     folder = Path(state.folder)
     node = Node(state)
-    runtime = Runtime(node, binaries, state)
+    runtime = Runtime(node, state)
     with stages.stage("node"):
         make_cgroups(state.cgroup)
         node.open(build_pause())
@@ -163,7 +162,7 @@ def _start(state: ClusterState, binaries: Path, stages: Stages) -> LocalCluster:
         control_plane.wait_for_api()
     with stages.stage("node ready"):
         control_plane.start_controllers()
-        runtime.start_kubelet(credentials)
+        runtime.start_kubelet(binaries, credentials)
         dns.start(credentials)
         _wait_for_node(cluster)
     with stages.stage("cluster DNS"):

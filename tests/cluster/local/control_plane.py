@@ -83,6 +83,9 @@ class ControlPlane:
                 "--bind-address=127.0.0.1",
                 "--leader-elect=false",
                 "--use-service-account-credentials",
+                # It makes some forty accounts before it starts; its usual limit takes 4 s for that.
+                "--kube-api-qps=500",
+                "--kube-api-burst=500",
                 f"--service-account-private-key-file={made.key('service-accounts')}",
                 f"--root-ca-file={made.authority}",
                 "--allocate-node-cidrs",

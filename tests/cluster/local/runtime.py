@@ -19,9 +19,8 @@ SANDBOX_IMAGE = "localhost/runnerq-pause:1"
 class Runtime:
     """Starts the three programs and loads images."""
 
-    def __init__(self, node: Node, binaries: Path, state: ClusterState) -> None:
+    def __init__(self, node: Node, state: ClusterState) -> None:
         self._node = node
-        self._binaries = binaries
         self._state = state
         self._folder = Path(state.folder)
 
@@ -53,7 +52,7 @@ class Runtime:
         """Import a docker-archive under the names that it carries, unpacked for the first pod."""
         run(self._ctr("images", "import", archive), timeout=300)
 
-    def start_kubelet(self, credentials: Credentials) -> None:
+    def start_kubelet(self, binaries: Path, credentials: Credentials) -> None:
         """Start the kubelet and kube-proxy; the API server must be ready."""
         (self._folder / "resolv.conf").write_text("")
         config = write_filled("kubelet.yaml", self._folder / "kubelet.yaml", folder=self._folder,
@@ -62,7 +61,7 @@ class Runtime:
         self._node.start(
             "kubelet",
             [
-                self._binaries / "kubelet",
+                binaries / "kubelet",
                 f"--config={config}",
                 f"--kubeconfig={credentials.kubeconfig('kubelet')}",
                 f"--root-dir={self._folder / 'kubelet'}",
@@ -74,7 +73,7 @@ class Runtime:
                               kubeconfig=credentials.kubeconfig("proxy"))  # fmt: skip
         self._node.start(
             "kube-proxy",
-            [self._binaries / "kube-proxy", f"--config={config}", f"--hostname-override={NODE}"],
+            [binaries / "kube-proxy", f"--config={config}", f"--hostname-override={NODE}"],
         )
 
     def _ctr(self, *arguments: str | Path) -> list[str | Path]:
