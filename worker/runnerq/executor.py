@@ -15,7 +15,7 @@ from runnerq.builder import ActivityBuilder
 from runnerq.errors import BackendUnavailable, DuplicateActivity
 from runnerq.future import ActivityFuture
 from runnerq.ids import IdSource
-from runnerq.metrics import NoopMetrics
+from runnerq.metrics import guarded
 from runnerq.payload import Decoder
 from runnerq.storage.records import EnqueueStatus
 
@@ -53,7 +53,7 @@ class ActivityExecutor:
     ) -> None:
         self.backend = backend
         self.queue = queue if queue is not None else backend.default_queue
-        self._metrics = metrics if metrics is not None else NoopMetrics()
+        self._metrics = guarded(metrics)
         self._enqueue_timeout = enqueue_timeout
         self._owns_backend = owns_backend
         self._ids = IdSource()

@@ -6,6 +6,7 @@ from the hot path.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, Protocol
 
 from runnerq.errors import ConfigurationError
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+log = logging.getLogger(__name__)
 
 DURATION_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600)
 SIZE_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -62,6 +65,56 @@ class NoopMetrics:
         """Ignored."""
 
 
+def guarded(sink: MetricsSink | None) -> MetricsSink:
+    """A sink that cannot fail its caller: what a foreign one raises is logged, once, and dropped."""
+    if sink is None:
+        return NoopMetrics()
+    return sink if type(sink) is NoopMetrics or isinstance(sink, _Guarded) else _Guarded(sink)
+
+
+class _Guarded:
+    def __init__(self, sink: MetricsSink) -> None:
+        self._sink = sink
+        self._complained = False
+
+    def inc_counter(
+        self, name: str, value: float = 1, labels: Mapping[str, str] | None = None
+    ) -> None:
+        try:
+            self._sink.inc_counter(name, value, labels)
+        except Exception as error:  # noqa: BLE001 - foreign code; work goes on without the measurement
+            self._complain(name, error)
+
+    def observe_duration(
+        self, name: str, duration: float | timedelta, labels: Mapping[str, str] | None = None
+    ) -> None:
+        try:
+            self._sink.observe_duration(name, duration, labels)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._complain(name, error)
+
+    def observe_size(
+        self, name: str, value: float, labels: Mapping[str, str] | None = None
+    ) -> None:
+        try:
+            self._sink.observe_size(name, value, labels)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._complain(name, error)
+
+    def set_gauge(self, name: str, value: float, labels: Mapping[str, str] | None = None) -> None:
+        try:
+            self._sink.set_gauge(name, value, labels)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._complain(name, error)
+
+    def _complain(self, name: str, error: Exception) -> None:
+        if not self._complained:
+            self._complained = True
+            log.error(
+                "the metrics sink failed on %s; further failures are not told", name, exc_info=error
+            )
+
+
 class PrometheusMetrics:
     """Measurements as Prometheus metrics in `registry` (a new one by default). Needs the extra
     `runnerq[metrics]`. A metric appears with its first measurement."""
@@ -77,7 +130,7 @@ class PrometheusMetrics:
         self.registry = registry if registry is not None else prometheus_client.CollectorRegistry()
         self._metrics: dict[str, Counter | Gauge | Histogram] = {}
         # Children by name and label values: prometheus_client's own look-up costs several times more.
-        self._children: dict[tuple[str, tuple[str, ...]], Any] = {}
+        self._children: dict[tuple[str, tuple[tuple[str, str], ...]], Any] = {}
 
     def inc_counter(
         self, name: str, value: float = 1, labels: Mapping[str, str] | None = None
@@ -103,7 +156,7 @@ class PrometheusMetrics:
         return self._client.generate_latest(self.registry)
 
     def _child(self, kind: str, name: str, labels: Mapping[str, str] | None) -> Any:
-        values = tuple(labels.values()) if labels else ()
+        values = tuple(labels.items()) if labels else ()
         child = self._children.get((name, values))
         if child is None:
             metric = self._metrics.get(name) or self._make(kind, name, tuple(labels or ()))

@@ -127,6 +127,6 @@ class Claimer(Service):
             )
             if claims:
                 self._metrics.observe_size("runnerq_fetch_batch_size", len(claims), self._labels)
-                self._on_claimed(claims)
                 self._slots.deliver(claims)
+                self._on_claimed(claims)
             return claims

@@ -12,11 +12,13 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from runnerq.engine.gate import Closed
 from runnerq.engine.service import Service
-from runnerq.errors import BackendUnavailable, StorageError
+from runnerq.errors import BackendUnavailable, SchemaMismatch, StorageError
 from runnerq.failure import describe
-from runnerq.storage.records import Acknowledgement, ErrorKind, OutcomeKind
+from runnerq.storage.records import ErrorKind, OutcomeKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from runnerq.engine.gate import Gate
     from runnerq.metrics import MetricsSink
     from runnerq.storage.ports import QueueStorage
-    from runnerq.storage.records import Acknowledged
+    from runnerq.storage.records import Acknowledged, Acknowledgement
 
     _Ended = tuple[Attempt, Acknowledgement]
     Stored = Callable[[list[tuple[Attempt, Acknowledgement, Acknowledged]]], None]
@@ -33,9 +35,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LARGEST_BATCH = 500
+LARGEST_BATCH_BYTES = 16 * 1024 * 1024
+"""Of results, reached with the last outcome of a batch."""
 LINGER = 0.002
 """Seconds to wait for company before a small batch, while other handlers run."""
 SMALL = 50
+MOST_UNSTORED = 4 * LARGEST_BATCH
+"""Outcomes from which on the gate is closed: handlers are faster than the backend takes their ends."""
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 2.0
 
@@ -77,6 +83,8 @@ class Completer:
         self._pile.append((attempt, acknowledgement))
         self._empty.clear()
         self._arrived.set()
+        if len(self._pile) >= MOST_UNSTORED:
+            self._set_gate()
 
     def start(self) -> None:
         for loop in self._loops:
@@ -101,20 +109,27 @@ class Completer:
             part = list(batch) if together else batch[:1]
             try:
                 answers = await self._storage.acknowledge(self._queue, [item for _, item in part])
-            except BackendUnavailable as error:
-                self._failed(flusher, f"{len(batch)} outcomes are kept: {error}")
+            except (BackendUnavailable, SchemaMismatch) as error:
+                log.warning("%s: %d outcomes are kept: %s", self._queue, len(batch), error)
+                self._failing.add(flusher)
+                self._set_gate()
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
                 continue
-            except StorageError as error:
+            except Exception as error:  # noqa: BLE001 - whatever a backend raises, it will not take this
+                answers = None
                 if together and len(batch) > 1:
                     together = False  # one outcome the backend refuses must not hold up the others
                 else:
                     self._refused(batch, error)
-                continue
-            self._recovered(flusher)
-            del batch[: len(part)]
-            self._stored(part, answers)
+            else:
+                del batch[: len(part)]
+            self._failing.discard(flusher)
+            self._set_gate()
+            if self.unstored == 0:
+                self._empty.set()
+            if answers is not None:
+                self._stored(part, answers)
 
     async def _take(self, batch: list[_Ended]) -> None:
         while not self._pile:
@@ -122,8 +137,11 @@ class Completer:
             await self._arrived.wait()
         if len(self._pile) < SMALL and self._busy() > 0:
             await asyncio.sleep(LINGER)
-        for _ in range(min(len(self._pile), LARGEST_BATCH)):
-            batch.append(self._pile.popleft())
+        size = 0
+        while self._pile and len(batch) < LARGEST_BATCH and size < LARGEST_BATCH_BYTES:
+            ended = self._pile.popleft()
+            batch.append(ended)
+            size += len(ended[1].result or b"")
 
     def _stored(self, part: list[_Ended], answers: list[Acknowledged]) -> None:
         self._metrics.observe_size(
@@ -132,35 +150,29 @@ class Completer:
         self._on_stored(
             [(attempt, item, answer) for (attempt, item), answer in zip(part, answers, strict=True)]
         )
-        if self.unstored == 0:
-            self._empty.set()
 
-    def _refused(self, batch: list[_Ended], error: StorageError) -> None:
+    def _refused(self, batch: list[_Ended], error: Exception) -> None:
         """The backend will not store this outcome as it is: the attempt fails with that reason. If
         even this is refused, the claim runs out and the reaper decides."""
         attempt, outcome = batch.pop(0)
-        log.error("activity %s: its outcome is refused by the backend: %s", outcome.id, error)
+        log.error(
+            "activity %s: its outcome is refused by the backend",
+            outcome.id,
+            exc_info=None if isinstance(error, StorageError) else error,
+        )
         if outcome.error is None or outcome.error.kind is not ErrorKind.RESULT:
-            failed = Acknowledgement(
-                id=outcome.id,
-                token=outcome.token,
+            failed = msgspec.structs.replace(
+                outcome,
                 kind=OutcomeKind.FAILED,
+                result=None,
                 error=describe(error, ErrorKind.RESULT),
-                run_ms=outcome.run_ms,
+                delay_ms=0,
             )
             batch.insert(0, (attempt, failed))
-        elif self.unstored == 0:
-            self._empty.set()
 
-    def _failed(self, flusher: int, message: str) -> None:
-        log.warning("acknowledging in %s: %s", self._queue, message)
-        self._failing.add(flusher)
-        self._gate.set(Closed.UNFLUSHED, closed=True)
-
-    def _recovered(self, flusher: int) -> None:
-        self._failing.discard(flusher)
-        if not self._failing:
-            self._gate.set(Closed.UNFLUSHED, closed=False)
+    def _set_gate(self) -> None:
+        behind = len(self._pile) >= MOST_UNSTORED
+        self._gate.set(Closed.UNFLUSHED, closed=behind or bool(self._failing))
 
 
 class _Flusher(Service):

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import importlib
 import os
+import queue
 import signal
 import struct
 import sys
+import threading
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
@@ -20,6 +22,8 @@ from runnerq.payload import PayloadMismatch, encode
 from runnerq.storage.records import ErrorInfo, ErrorKind
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from runnerq.activity import ActivityDefinition
 
 HEADER = struct.Struct(">I")
@@ -43,17 +47,40 @@ class CpuReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def main() -> None:
-    # The parent alone decides when this process ends; Ctrl-C in the terminal reaches the whole group.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    requests = sys.stdin.buffer
-    sys.path[:] = msgspec.json.decode(_read(requests) or b"[]", type=list[str])
-    while frame := _read(requests):
-        reply = run(msgspec.msgpack.decode(frame, type=CpuRequest))
+    # The parent alone decides when this process ends; signals to its whole group (Ctrl-C in a terminal)
+    # come here too. Handlers, not SIG_IGN: that would be inherited by what an activity starts.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _stay)
+    requests, replies = _take_over_streams()
+    frames: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_read_frames, args=(requests, frames), daemon=True).start()
+    sys.path[:] = msgspec.json.decode(frames.get(), type=list[str])
+    while True:
+        reply = run(msgspec.msgpack.decode(frames.get(), type=CpuRequest))
         data = msgspec.msgpack.encode(reply)
         replies.write(HEADER.pack(len(data)) + data)
         replies.flush()
+
+
+def _stay(number: int, frame: FrameType | None) -> None:
+    """A signal that says nothing to this process."""
+
+
+def _take_over_streams() -> tuple[BinaryIO, BinaryIO]:
+    """The pipes to the parent, moved to where an activity that prints or reads does not find them."""
+    requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return requests, replies
+
+
+def _read_frames(requests: BinaryIO, frames: queue.SimpleQueue[bytes]) -> None:
+    """Ends the process with its parent, also in the middle of a computation: nobody wants the result."""
+    while frame := _read(requests):
+        frames.put(frame)
+    os._exit(0)
 
 
 def run(request: CpuRequest) -> CpuReply:

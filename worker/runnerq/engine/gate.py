@@ -11,6 +11,7 @@ class Closed(StrEnum):
     CORDONED = "cordoned"
     CUT_OFF = "cut off from the backend"
     UNFLUSHED = "acknowledgements are waiting for the backend"
+    CALLBACKS = "end callbacks are waiting for their turn"
 
 
 class Gate:

@@ -13,7 +13,6 @@ import threading
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from runnerq.errors import StorageError
 from runnerq.storage.records import Heartbeat, TypeCounters
 
 if TYPE_CHECKING:
@@ -26,15 +25,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+STOP_PATIENCE = 10.0
+"""Seconds `stop` waits for a beat that is under way."""
+
 
 class HeartbeatListener(Protocol):
     """Called on the event loop."""
 
-    def heartbeat_answered(self, reply: HeartbeatReply, *, silent_for: float) -> None:
-        """`silent_for`: seconds since the answer before this one."""
-        ...
+    def heartbeat_answered(self, reply: HeartbeatReply) -> None: ...
 
-    def heartbeat_failed(self, error: str, *, silent_for: float) -> None: ...
+    def heartbeat_failed(self, error: str) -> None: ...
 
 
 class HeartbeatThread:
@@ -54,12 +54,13 @@ class HeartbeatThread:
         self._status = status
         self._stop = threading.Event()
         self._wake = threading.Event()
+        self._ended = asyncio.Event()
         self._thread: threading.Thread | None = None
         self._last_answer = time.monotonic()
 
     @property
     def silent_for(self) -> float:
-        """Seconds since the backend last answered a heartbeat."""
+        """Seconds since the last heartbeat that the backend answered was sent."""
         return time.monotonic() - self._last_answer
 
     def start(self) -> None:
@@ -80,36 +81,40 @@ class HeartbeatThread:
             return
         self._stop.set()
         self._wake.set()
-        # The thread may be inside a backend call, which is bounded by the backend's own timeouts.
-        await asyncio.to_thread(thread.join, 10.0)
+        try:
+            async with asyncio.timeout(STOP_PATIENCE):
+                await self._ended.wait()
+        except TimeoutError:
+            # It is inside a backend call, which is bounded by the backend's own timeouts.
+            log.warning("the heartbeat's thread is left behind in a call to the backend")
+        else:
+            thread.join()
 
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
         while not self._stop.is_set():
             started = time.monotonic()
-            self._beat(loop)
             # Failed beats are repeated sooner: the engine has little time until it is taken for dead.
-            pause = self._config.heartbeat_interval
-            if self._last_answer < started:
-                pause /= 5
+            pause = self._config.heartbeat_interval / (1 if self._beat(loop) else 5)
             self._wake.wait(max(0.0, pause - (time.monotonic() - started)))
             self._wake.clear()
+        self._tell(loop, self._ended.set)
 
-    def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
-        state, busy, counters = self._status()
-        beat = Heartbeat(engine_id=self._engine_id, state=state, busy=busy, counters=counters)
-        silent_for = self.silent_for
+    def _beat(self, loop: asyncio.AbstractEventLoop) -> bool:
+        sent = time.monotonic()
         try:
+            state, busy, counters = self._status()
+            beat = Heartbeat(engine_id=self._engine_id, state=state, busy=busy, counters=counters)
             reply = self._storage.heartbeat_blocking(self._config.queue_name, beat)
-        except StorageError as error:
-            message = str(error)
-            self._tell(
-                loop, lambda: self._listener.heartbeat_failed(message, silent_for=silent_for)
-            )
-            return
-        self._last_answer = time.monotonic()
-        self._tell(loop, lambda: self._listener.heartbeat_answered(reply, silent_for=silent_for))
+        except Exception as error:  # noqa: BLE001 - whatever it is, a thread that dies of it looks like a dead engine
+            message = f"{type(error).__name__}: {error}"
+            self._tell(loop, lambda: self._listener.heartbeat_failed(message))
+            return False
+        # The backend counts from when it got the beat, which is not before it was sent.
+        self._last_answer = sent
+        self._tell(loop, lambda: self._listener.heartbeat_answered(reply))
+        return True
 
-    def _tell(self, loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    def _tell(self, loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:
         try:
             loop.call_soon_threadsafe(call)
         except RuntimeError:

@@ -41,12 +41,17 @@ class ProcessSlots:
             if child.alive:
                 return child
             self._all.discard(child)
+        child = None
         try:
             child = await _Child.start()
+            self._all.add(child)
+            await child.prepare()
         except BaseException:
-            self._free.release()
+            if child is None:
+                self._free.release()
+            else:
+                self.release(child, reusable=False)
             raise
-        self._all.add(child)
         return child
 
     def release(self, child: _Child, *, reusable: bool) -> None:
@@ -79,9 +84,14 @@ class _Child:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
         )
-        child = cls(process)
-        await child._send(msgspec.json.encode(sys.path))
-        return child
+        return cls(process)
+
+    async def prepare(self) -> None:
+        """Give it the import path of this process."""
+        try:
+            await self._send(msgspec.json.encode(sys.path))
+        except ConnectionError as error:
+            raise await self._died() from error
 
     @property
     def alive(self) -> bool:
@@ -98,10 +108,7 @@ class _Child:
             header = await self._process.stdout.readexactly(HEADER.size)
             data = await self._process.stdout.readexactly(HEADER.unpack(header)[0])
         except (asyncio.IncompleteReadError, ConnectionError) as error:
-            code = await self._process.wait()
-            raise CpuProcessDied(
-                f"the process of the handler ended with code {code} before it replied"
-            ) from error
+            raise await self._died() from error
         return msgspec.msgpack.decode(data, type=CpuReply)
 
     def kill(self) -> None:
@@ -114,6 +121,12 @@ class _Child:
     async def gone(self) -> None:
         await self._process.wait()
 
+    async def _died(self) -> CpuProcessDied:
+        code = await self._process.wait()
+        return CpuProcessDied(
+            f"the process of the handler ended with code {code} before it replied"
+        )
+
     async def _send(self, data: bytes) -> None:
         assert self._process.stdin is not None  # noqa: S101 - opened as PIPE above
         self._process.stdin.write(HEADER.pack(len(data)) + data)
@@ -122,12 +135,15 @@ class _Child:
 
 def importable_name(definition: ActivityDefinition[Any, Any]) -> tuple[str, str]:
     """Where another process finds the definition. Raises ConfigurationError if it cannot."""
-    function = definition.function
-    module, name = function.__module__, function.__qualname__
-    if module == "__main__" or "<locals>" in name:
+    module = getattr(definition.function, "__module__", None)
+    name = getattr(definition.function, "__qualname__", None)
+    found: Any = sys.modules.get(module or "")
+    for part in (name or "").split("."):
+        found = getattr(found, part, None)
+    if module is None or name is None or module == "__main__" or found is not definition:
         raise ConfigurationError(
-            f"{definition.type!r} is cpu=True and declared in {module}.{name}, which another process "
-            "cannot import; move it to the top level of a module",
+            f"{definition.type!r} is cpu=True, but another process cannot import it as {module}.{name}; "
+            "declare it with @activity at the top level of a module",
             field="cpu",
         )
     return module, name

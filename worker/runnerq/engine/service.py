@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from abc import ABC, abstractmethod
 
 log = logging.getLogger(__name__)
@@ -42,9 +43,12 @@ class Service(ABC):
     async def _supervise(self) -> None:
         pause = FIRST_PAUSE
         while True:
+            began = time.monotonic()
             try:
                 await self.run()
             except Exception:
                 log.exception("service %s failed; it starts again in %.1f s", self.name, pause)
             await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE)
+            # A loop that ran well for a while has another fault now, not the same one again.
+            steady = time.monotonic() - began > 10 * LONGEST_PAUSE
+            pause = FIRST_PAUSE if steady else min(pause * 2, LONGEST_PAUSE)

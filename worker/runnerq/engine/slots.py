@@ -15,17 +15,20 @@ from typing import TYPE_CHECKING
 
 from runnerq.engine.attempt import Attempt, Cause
 from runnerq.failure import describe
-from runnerq.storage.records import Acknowledgement, OutcomeKind
+from runnerq.storage.records import OutcomeKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from runnerq.engine.run import Runner
-    from runnerq.storage.records import Claim
+    from runnerq.storage.records import Acknowledgement, Claim
 
     AttemptEnd = Callable[[Attempt, Acknowledgement | None], None]
 
 log = logging.getLogger(__name__)
+
+CLOSE_PATIENCE = 2.0
+"""Seconds `close` waits for runners whose handlers cling to a task that ignores its cancellation."""
 
 
 class Slots:
@@ -60,17 +63,13 @@ class Slots:
         for number in range(self.count):
             self._tasks.append(asyncio.create_task(self._run(), name=f"runnerq-slot-{number}"))
 
-    def deliver(self, claims: Iterable[Claim]) -> list[Attempt]:
-        attempts = [Attempt(claim) for claim in claims]
-        for attempt in attempts:
+    def deliver(self, claims: Iterable[Claim]) -> None:
+        for claim in claims:
+            attempt = Attempt(claim)
             self._held[attempt] = None
             self._buffer.append(attempt)
-        if attempts:
             self._quiet.clear()
-        for _ in attempts:
-            if not self._wake_one():
-                break
-        return attempts
+            self._wake_one()
 
     def take_back(self) -> list[Attempt]:
         """The claims no runner has begun; they are no longer held here."""
@@ -81,14 +80,15 @@ class Slots:
         return waiting
 
     def interrupt(self, cause: Cause, attempts: Iterable[Attempt] | None = None) -> None:
-        """End attempts early: all, or the given ones. Unbegun ones are dropped at once."""
+        """End attempts early: all, or the given ones. Unbegun ones end at once."""
         chosen = self.held if attempts is None else tuple(attempts)
         unbegun = set(self._buffer)
         for attempt in chosen:
             if attempt in unbegun:
                 self._buffer.remove(attempt)
                 attempt.cause = cause
-                self._forget(attempt)
+                lost = cause is Cause.CLAIM_LOST
+                self._end(attempt, None if lost else attempt.ended(OutcomeKind.RELEASED))
             elif attempt in self._held:
                 attempt.interrupt(cause)
 
@@ -108,29 +108,35 @@ class Slots:
         self._runner.closing = True
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._tasks:
+            _, clinging = await asyncio.wait(self._tasks, timeout=CLOSE_PATIENCE)
+            if clinging:
+                log.error("%d handlers wait for tasks that ignore cancellation", len(clinging))
         self._tasks.clear()
 
     async def _run(self) -> None:
         while True:
-            if not self._buffer:
-                await self._wait_for_work()
-                continue
-            attempt = self._buffer.popleft()
             try:
-                outcome = await self._runner.attempt(attempt)
-            except Exception as error:
-                # A fault of ours, not of the handler: the activity must not be lost for it.
-                log.exception("attempt %s could not be run", attempt.claim.id)
-                outcome = Acknowledgement(
-                    id=attempt.claim.id,
-                    token=attempt.claim.token,
-                    kind=OutcomeKind.RETRIED,
-                    error=describe(error),
-                    delay_ms=1000,
-                )
-            self._forget(attempt)
-            self._on_end(attempt, outcome)
+                if self._buffer:
+                    await self._run_one(self._buffer.popleft())
+                else:
+                    await self._wait_for_work()
+            except asyncio.CancelledError:
+                if self._runner.closing:
+                    raise
+                log.warning("a runner was cancelled by something a handler left behind; it goes on")
+            except Exception:
+                # A slot must not be lost for a fault of ours.
+                log.exception("a runner failed; it goes on")
+
+    async def _run_one(self, attempt: Attempt) -> None:
+        try:
+            outcome = await self._runner.attempt(attempt)
+        except Exception as error:
+            # Not the handler's own fault, but the activity must not be lost for it.
+            log.exception("attempt of %s could not be run", attempt.claim.id)
+            outcome = attempt.ended(OutcomeKind.RETRIED, error=describe(error), delay_ms=1000)
+        self._end(attempt, outcome)
 
     async def _wait_for_work(self) -> None:
         wake = asyncio.get_running_loop().create_future()
@@ -141,13 +147,16 @@ class Slots:
             if wake.cancelled():
                 self._idle = deque(item for item in self._idle if item is not wake)
 
-    def _wake_one(self) -> bool:
+    def _wake_one(self) -> None:
         while self._idle:
             wake = self._idle.popleft()
             if not wake.done():
                 wake.set_result(None)
-                return True
-        return False
+                return
+
+    def _end(self, attempt: Attempt, outcome: Acknowledgement | None) -> None:
+        self._forget(attempt)
+        self._on_end(attempt, outcome)
 
     def _forget(self, attempt: Attempt) -> None:
         self._held.pop(attempt, None)

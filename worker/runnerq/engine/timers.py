@@ -8,12 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
 
 from runnerq.engine.attempt import Attempt, Cause
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 AGAIN = 1.0
 """Seconds until a handler that swallowed its cancellation is cancelled again."""
@@ -26,11 +22,6 @@ class Timers:
         self._running: set[Attempt] = set()
         self._handle: asyncio.TimerHandle | None = None
         self._next = float("inf")
-
-    @property
-    def running(self) -> Iterable[Attempt]:
-        """Attempts whose handler is running now. A copy: safe to interrupt while walking it."""
-        return tuple(self._running)
 
     def __len__(self) -> int:
         return len(self._running)

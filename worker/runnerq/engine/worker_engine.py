@@ -5,18 +5,17 @@
 
 Stopping: no more claims; what no handler has begun is handed back; handlers may finish within the
 grace, are then interrupted and their claims handed back with the attempt not counted; outcomes are
-flushed; the engine is retired, so whatever it still held is free at once.
+flushed; end callbacks may finish; the engine is retired, so whatever it still held is free at once.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
-import signal
 import socket
 import time
+from contextlib import AsyncExitStack
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -30,24 +29,24 @@ from runnerq.engine.config import EngineConfig
 from runnerq.engine.endings import Endings
 from runnerq.engine.gate import Closed, Gate
 from runnerq.engine.heartbeat import HeartbeatThread
-from runnerq.engine.leases import Leases
+from runnerq.engine.leases import Leases, SilenceWatch
 from runnerq.engine.processes import ProcessSlots, importable_name
 from runnerq.engine.reap import Reaper
 from runnerq.engine.run import Runner
 from runnerq.engine.service import Service
 from runnerq.engine.slots import Slots
+from runnerq.engine.stop_signals import StopSignals
 from runnerq.engine.threads import ThreadSlots
 from runnerq.engine.tick import LoopWatch, SchedulePromoter
 from runnerq.engine.timers import Timers
-from runnerq.errors import BackendUnavailable, CapabilityMissing, ConfigurationError
+from runnerq.errors import CapabilityMissing, ConfigurationError, StorageError
 from runnerq.executor import ActivityExecutor
 from runnerq.ids import instant_of
 from runnerq.inspector import QueueInspector
-from runnerq.metrics import NoopMetrics
+from runnerq.metrics import guarded
 from runnerq.patterns import resolve
 from runnerq.registry import ActivityHandlerRegistry
 from runnerq.storage.records import (
-    Acknowledgement,
     AckStatus,
     Claim,
     EngineInfo,
@@ -57,18 +56,22 @@ from runnerq.storage.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Iterable, Mapping, Sequence
 
     from runnerq.activity import ActivityDefinition
     from runnerq.engine.worker_engine_builder import WorkerEngineBuilder
     from runnerq.metrics import MetricsSink
     from runnerq.storage.ports import Storage
-    from runnerq.storage.records import Acknowledged, Reaped, TypeCounters
+    from runnerq.storage.records import Acknowledged, Acknowledgement, Reaped, TypeCounters
 
 log = logging.getLogger(__name__)
 
 LAST_FLUSH = 10.0
 """Seconds `stop` waits for the backend to take the last outcomes, beyond the grace."""
+
+
+LAST_CALLBACKS = 2.0
+"""Seconds end callbacks get beyond the grace."""
 
 
 class Phase(StrEnum):
@@ -107,7 +110,7 @@ class WorkerEngine:
         self.engine_id: UUID = uuid4()
         self.phase = Phase.NEW
         self.types: tuple[str, ...] = ()
-        self._metrics = metrics if metrics is not None else NoopMetrics()
+        self._metrics = guarded(metrics)
         self._executor = ActivityExecutor(backend, self.config.queue_name, metrics=self._metrics)
         self._turn = asyncio.Lock()
         self._stop_requested = asyncio.Event()
@@ -116,7 +119,7 @@ class WorkerEngine:
         self._timers = Timers()
         self._threads = ThreadSlots(self.config.thread_limit)
         self._processes = ProcessSlots(self.config.cpu_process_limit)
-        self._reregistering: asyncio.Task[None] | None = None
+        self._draining: asyncio.Task[None] | None = None
 
     @classmethod
     def builder(cls) -> WorkerEngineBuilder:
@@ -178,7 +181,7 @@ class WorkerEngine:
             self._verify()
             await self.backend.open()
             self._compose()
-            await self.backend.register_engine(self.config.queue_name, self.info)
+            await self._register()
             self.phase = Phase.RUNNING
             self._heartbeat.start()
             self._slots.start()
@@ -195,15 +198,20 @@ class WorkerEngine:
 
     async def stop(self, *, grace: float | None = None) -> None:
         """Stop as described above. `grace`: seconds for running handlers; default `drain_timeout`.
-        May be called at any time, also twice or before `start`."""
+        May be called at any time, also twice or before `start`. When the caller is cancelled, the
+        engine goes on stopping; call again to wait for it."""
         self._stop_requested.set()
         async with self._turn:
-            if self.phase is not Phase.RUNNING:
+            if self.phase is Phase.NEW:
                 self.phase = Phase.STOPPED
-                return
-            self.phase = Phase.STOPPING
-            await self._drain(self.config.drain_timeout if grace is None else grace)
-            self.phase = Phase.STOPPED
+            elif self._draining is None:
+                self.phase = Phase.STOPPING
+                self._draining = asyncio.create_task(
+                    self._drain(self.config.drain_timeout if grace is None else grace),
+                    name="runnerq-drain",
+                )
+        if self._draining is not None:
+            await asyncio.shield(self._draining)
 
     async def flushed(self) -> None:
         """Until the outcomes of all attempts that have ended so far are stored."""
@@ -216,23 +224,13 @@ class WorkerEngine:
 
     async def run_until_signal(self) -> None:
         """Start, run until SIGTERM, SIGINT or `request_stop`, then stop. Restores the handlers."""
-        loop = asyncio.get_running_loop()
-        installed: list[signal.Signals] = []
-        with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
-            # Not the main thread, or a platform without signals: request_stop still works.
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, self.request_stop)
-                installed.append(number)
-        try:
-            if not self._stop_requested.is_set():
-                await self.start()
-                await self._stop_requested.wait()
-        finally:
+        with StopSignals(self.request_stop):
             try:
-                await self.stop()
+                if not self._stop_requested.is_set():
+                    await self.start()
+                    await self._stop_requested.wait()
             finally:
-                for number in installed:
-                    loop.remove_signal_handler(number)
+                await self.stop()
 
     def _verify(self) -> None:
         capabilities = self.backend.capabilities
@@ -279,10 +277,14 @@ class WorkerEngine:
             slots=self._slots,
             gate=self._gate,
             account=self._account,
-            on_forgotten=self._register_again,
+            register=self._register,
         )
         self._endings = Endings(
-            registry=self.registry, executor=self._executor, keeper=self, threads=self._threads
+            registry=self.registry,
+            executor=self._executor,
+            keeper=self,
+            threads=self._threads,
+            gate=self._gate,
         )
         self._claimers = [
             Claimer(
@@ -306,6 +308,11 @@ class WorkerEngine:
         self._services: list[Service] = [
             *self._claimers,
             self._leases,
+            SilenceWatch(
+                leases=self._leases,
+                silent_for=lambda: self._heartbeat.silent_for,
+                liveness_timeout=config.liveness_timeout,
+            ),
             Reaper(storage=backend, config=config, on_reaped=self._work_reaped),
             LoopWatch(metrics=self._metrics, gauges=self._set_gauges),
         ]
@@ -317,68 +324,63 @@ class WorkerEngine:
         await self._leases.extend(claim, by)
 
     async def _drain(self, grace: float) -> None:
+        async with AsyncExitStack() as ending:
+            # Each of these happens whatever the others raise; the last one first.
+            ending.callback(self._ended)
+            ending.push_async_callback(self._retire)
+            ending.push_async_callback(self._processes.close)
+            ending.callback(self._threads.close)
+            ending.callback(self._timers.close)
+            ending.push_async_callback(self._heartbeat.stop)
+            ending.push_async_callback(self._slots.close)
+            ending.push_async_callback(self._completer.stop)
+            for service in self._services:
+                ending.push_async_callback(service.stop)
+            await self._finish(time.monotonic() + grace)
+
+    async def _finish(self, deadline: float) -> None:
+        """Claim no more, let handlers end until the deadline, store how they ended."""
         self._gate.set(Closed.STOPPING, closed=True)
         self._heartbeat.beat_now()
         for claimer in self._claimers:
             await claimer.stop()
             await claimer.settled()
         self._hand_back(self._slots.take_back())
-        deadline = time.monotonic() + grace
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(grace):
-                await self._slots.wait_quiet()
-                await self._endings.wait()
-        if self._slots.busy:
+        if not await _within(_left(deadline), self._slots.wait_quiet()):
             log.warning("%d handlers are interrupted after the grace", self._slots.busy)
             await self._interrupt_all()
-        self._endings.cancel()
-        left = max(0.0, deadline - time.monotonic()) + LAST_FLUSH
-        try:
-            async with asyncio.timeout(left):
-                await self._completer.flush()
-        except TimeoutError:
-            log.error(  # noqa: TRY400 - the traceback of a timeout says nothing
+        if not await _within(_left(deadline) + LAST_FLUSH, self._completer.flush()):
+            log.error(
                 "%d outcomes could not be stored; their activities will run again",
                 self._completer.unstored,
             )
-        for service in reversed(self._services):
-            await service.stop()
-        await self._completer.stop()
-        await self._slots.close()
-        await self._heartbeat.stop()
-        if self._reregistering is not None:
-            self._reregistering.cancel()
-        self._timers.close()
-        self._threads.close()
-        await self._processes.close()
+        if not await _within(_left(deadline) + LAST_CALLBACKS, self._endings.wait()):
+            await self._endings.cancel()
+
+    async def _retire(self) -> None:
         try:
             await self.backend.retire_engine(self.config.queue_name, self.engine_id)
-        except BackendUnavailable as error:
+        except StorageError as error:
             log.warning("the engine could not be retired, its heartbeat will run out: %s", error)
+
+    def _ended(self) -> None:
+        self.phase = Phase.STOPPED
         if self._threads.abandoned:
             log.warning("%d sync handlers still run in abandoned threads", self._threads.abandoned)
 
     async def _interrupt_all(self) -> None:
         """Cancel what still runs, and again if a handler swallows it; hand back what never yields."""
-        self._slots.interrupt(Cause.SHUTDOWN)
-        for _ in range(3):
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(1.0):
-                    await self._slots.wait_quiet()
-                    return
+        for _ in range(4):
             self._slots.interrupt(Cause.SHUTDOWN)
-        stuck = list(self._slots.held)
+            if await _within(1.0, self._slots.wait_quiet()):
+                return
+        stuck = self._slots.held
         log.error("%d handlers ignore their cancellation; their claims are handed back", len(stuck))
         self._hand_back(stuck)
 
     def _hand_back(self, attempts: Sequence[Attempt]) -> None:
         for attempt in attempts:
-            self._completer.add(
-                attempt,
-                Acknowledgement(
-                    id=attempt.claim.id, token=attempt.claim.token, kind=OutcomeKind.RELEASED
-                ),
-            )
+            self._completer.add(attempt, attempt.ended(OutcomeKind.RELEASED))
         if attempts:
             self._account.handed_back(len(attempts))
 
@@ -404,18 +406,8 @@ class WorkerEngine:
         for item in reaped:
             self._endings.ended(_claim_of(item, self.config.queue_name), item.state, item.error)
 
-    def _register_again(self) -> None:
-        """The backend forgot this engine (pruned as dead): introduce it again."""
-        if self._reregistering is None or self._reregistering.done():
-            self._reregistering = asyncio.create_task(
-                self._register(), name="runnerq-register-again"
-            )
-
     async def _register(self) -> None:
-        try:
-            await self.backend.register_engine(self.config.queue_name, self.info)
-        except BackendUnavailable as error:
-            log.warning("registering again is tried with the next heartbeat: %s", error)
+        await self.backend.register_engine(self.config.queue_name, self.info)
 
     def _status(self) -> tuple[EngineState, int, Mapping[str, TypeCounters]]:
         state = EngineState.RUNNING if self.phase is Phase.RUNNING else EngineState.DRAINING
@@ -452,6 +444,20 @@ def _claim_of(item: Reaped, queue: str) -> Claim:
         claimed_at=created,
         deadline=created,
     )
+
+
+def _left(deadline: float) -> float:
+    return max(0.0, deadline - time.monotonic())
+
+
+async def _within(seconds: float, wait: Awaitable[None]) -> bool:
+    """Whether what is waited for came in time."""
+    try:
+        async with asyncio.timeout(seconds):
+            await wait
+    except TimeoutError:
+        return False
+    return True
 
 
 def _version() -> str:

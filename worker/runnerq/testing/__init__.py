@@ -1,0 +1,7 @@
+"""What users test with: a clock moved by hand, a backend that fails on demand, work run to its end."""
+
+from runnerq.testing.clock import VirtualClock
+from runnerq.testing.drain import drain
+from runnerq.testing.faults import FaultyBackend, Stall
+
+__all__ = ["FaultyBackend", "Stall", "VirtualClock", "drain"]
