@@ -99,13 +99,13 @@ class Acknowledger:
         taken: dict[_Key, ActivityState] = {}
         ended: list[UUID] = []
         if final:
-            held = {(row["id"], row["token"]) for row in await self._finish(final)}
+            held = {(row["id"], row["token"]) for row in await self._finish(queue_id, final)}
             taken = {key: _FINAL[ack.kind] for ack in final if (key := (ack.id, ack.token)) in held}
             ended = [activity_id for activity_id, _ in taken]
         if other:
             back = {
                 (row["id"], row["token"]): STATE_OF[row["state"]]
-                for row in await self._give_back(other)
+                for row in await self._give_back(queue_id, other)
             }
             taken |= back
             ended += [one for (one, _), state in back.items() if state.terminal]
@@ -121,7 +121,7 @@ class Acknowledger:
             await self._stream.publish(queue, queue_id, told)
         return taken
 
-    async def _finish(self, acks: Sequence[Acknowledgement]) -> list[Record]:
+    async def _finish(self, queue_id: int, acks: Sequence[Acknowledgement]) -> list[Record]:
         return await self._database.fetch(
             "finish",
             [ack.id for ack in acks],
@@ -132,9 +132,10 @@ class Acknowledger:
             [ack.codec for ack in acks],
             [error_bytes(ack.error) for ack in acks],
             [ack.run_ms for ack in acks],
+            queue_id,
         )
 
-    async def _give_back(self, acks: Sequence[Acknowledgement]) -> list[Record]:
+    async def _give_back(self, queue_id: int, acks: Sequence[Acknowledgement]) -> list[Record]:
         return await self._database.fetch(
             "give_back",
             [ack.id for ack in acks],
@@ -144,12 +145,14 @@ class Acknowledger:
             [error_bytes(ack.error) for ack in acks],
             [outcome_digest(ack) for ack in acks],
             [ack.run_ms for ack in acks],
+            queue_id,
         )
 
     async def _explain(
         self, queue: str, acks: Sequence[Acknowledgement]
     ) -> dict[int, Acknowledged]:
         """Why these were not taken, by `id()` of the acknowledgement."""
+        queue_id = await self._names.queue(queue)
         answers: dict[int, Acknowledged] = {}
         asked: list[Acknowledgement] = list(acks)
         for _ in range(_LOOKS):
@@ -163,6 +166,7 @@ class Acknowledger:
                 [ack.codec for ack in asked],
                 [error_bytes(ack.error) for ack in asked],
                 [outcome_digest(ack) for ack in asked],
+                queue_id,
             ):
                 ack = asked[int(row["place"]) - 1]
                 match row["answer"]:

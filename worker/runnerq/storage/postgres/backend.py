@@ -177,10 +177,10 @@ class PostgresBackend:
         return await self._acknowledger.acknowledge(queue, acknowledgements)
 
     async def extend_lease(self, queue: str, claims: Sequence[ClaimRef], by_ms: int) -> list[bool]:
-        return await self._leases.extend(claims, by_ms)
+        return await self._leases.extend(queue, claims, by_ms)
 
     async def still_held(self, queue: str, claims: Sequence[ClaimRef]) -> list[bool]:
-        return await self._leases.held(claims)
+        return await self._leases.held(queue, claims)
 
     async def reap(self, queue: str, *, limit: int, liveness_ms: int) -> list[Reaped]:
         return await self._leases.reap(queue, limit, liveness_ms)

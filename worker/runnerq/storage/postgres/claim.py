@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 from typing import TYPE_CHECKING, NamedTuple
-from uuid import UUID
 
 from runnerq.clock import milliseconds
 from runnerq.storage.lanes import RETRIED_CAP, LaneHead
@@ -20,6 +19,7 @@ from runnerq.storage.records import ActivityEvent, ActivityState, Claim, EventKi
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from uuid import UUID
 
     from asyncpg import Record
 
@@ -44,20 +44,18 @@ class _Heads(NamedTuple):
 
 
 class _Attempt(NamedTuple):
-    """One run of the claim statement. Its tokens lie between `lowest` and `highest`."""
+    """One run of the claim statement, whose tokens come from `secret`."""
 
     queue_id: int
     engine_id: UUID
-    prefix: bytes
+    secret: bytes
     until: float
 
-    @property
-    def lowest(self) -> UUID:
-        return UUID(bytes=self.prefix + b"\x00" * 8)
 
-    @property
-    def highest(self) -> UUID:
-        return UUID(bytes=self.prefix + b"\xff" * 8)
+class _Lane(NamedTuple):
+    type_id: int
+    priority: int
+    retried: int
 
 
 class Claims:
@@ -99,11 +97,7 @@ class Claims:
         for attempt in list(self._unanswered):
             if attempt.engine_id == engine_id:
                 released = await self._database.fetch(
-                    "release_unanswered",
-                    attempt.queue_id,
-                    engine_id,
-                    attempt.lowest,
-                    attempt.highest,
+                    "release_unanswered", attempt.queue_id, engine_id, attempt.secret
                 )
                 if released:
                     self._signals.work(queue, attempt.queue_id)
@@ -123,12 +117,14 @@ class Claims:
             attempt = _Attempt(
                 queue_id,
                 request.engine_id,
-                os.urandom(8),
+                os.urandom(16),
                 asyncio.get_running_loop().time() + _UNANSWERED_SECONDS,
             )
             attempts.append(attempt)
             limit = request.limit - len(rows)
-            rows.extend(await self._walk(request, attempt, type_ids, way, limit=limit))
+            taken = await self._walk(request, attempt, type_ids, way, limit=limit)
+            self._pass(request, queue_id, type_ids, taken)
+            rows.extend(taken)
 
         remembered = self._remembered(request, queue_id)
         if remembered is not None:
@@ -155,6 +151,24 @@ class Claims:
         current = self._signals.work_arrived.of(request.queue).version()
         return heads if age < _HEADS_SECONDS and heads.version == current else None
 
+    def _pass(
+        self,
+        request: ClaimRequest,
+        queue_id: int,
+        type_ids: Mapping[str, int],
+        taken: list[Record],
+    ) -> None:
+        """What was taken from a lane is no longer its head: remember the last of it as a lower bound, so
+        that the next batch sees which lane is behind."""
+        heads = self._heads.get((queue_id, request.types))
+        if heads is not None and taken:
+            names = {type_id: name for name, type_id in type_ids.items()}
+            last = {_lane_of(row): row for row in taken}
+            for place, head in enumerate(heads.due):
+                row = last.get(_Lane(type_ids[head.type], head.priority, head.retried))
+                if row is not None:
+                    heads.due[place] = _head(row, names, head.retried)
+
     async def _read_heads(
         self, request: ClaimRequest, queue_id: int, type_ids: Mapping[str, int]
     ) -> _Heads:
@@ -163,17 +177,7 @@ class Claims:
         version = signal.version()
         rows = await self._database.fetch("lane_heads", list(type_ids.values()))
         names = {type_id: name for name, type_id in type_ids.items()}
-        due = [
-            LaneHead(
-                type=names[row["type_id"]],
-                priority=row["priority"],
-                retried=row["retried"],
-                due_ms=milliseconds(row["due"]),
-                id=row["id"],
-            )
-            for row in rows
-            if row["due"] <= row["now"]
-        ]
+        due = [_head(row, names, row["retried"]) for row in rows if row["due"] <= row["now"]]
         waits = [row["due"] - row["now"] for row in rows if row["due"] > row["now"]]
         if waits:
             self._signals.work_arrived.due_in(request.queue, min(waits).total_seconds())
@@ -205,24 +209,33 @@ class Claims:
             way.groups,
             way.quotas,
             limit,
-            attempt.prefix,
+            attempt.secret,
             request.lease_floor_ms,
             request.lease_margin_ms,
             repeatable=False,
         )
         rank = {
-            (type_ids[lane.type], lane.priority, lane.retried): place
+            _Lane(type_ids[lane.type], lane.priority, lane.retried): place
             for place, lane in enumerate(way.lanes)
         }
-        # RETURNING has the order of the update, not that of the walk. The attempt is counted already.
-        rows.sort(
-            key=lambda row: (
-                rank[row["type_id"], row["priority"], min(row["attempt"] - 1, RETRIED_CAP)],
-                row["due"],
-                row["id"],
-            )
-        )
+        # RETURNING has the order of the update, not that of the walk.
+        rows.sort(key=lambda row: (rank[_lane_of(row)], row["due"], row["id"]))
         return rows
+
+
+def _lane_of(row: Record) -> _Lane:
+    """Where a claimed row waited: its attempt is counted already."""
+    return _Lane(row["type_id"], row["priority"], min(row["attempt"] - 1, RETRIED_CAP))
+
+
+def _head(row: Record, names: Mapping[int, str], retried: int) -> LaneHead:
+    return LaneHead(
+        type=names[row["type_id"]],
+        priority=row["priority"],
+        retried=retried,
+        due_ms=milliseconds(row["due"]),
+        id=row["id"],
+    )
 
 
 def _claim(row: Record, queue: str, type_name: str) -> Claim:

@@ -41,25 +41,30 @@ class Leases:
         self._stream = stream
         self._upkeep_at = float("-inf")
 
-    async def extend(self, claims: Sequence[ClaimRef], by_ms: int) -> list[bool]:
+    async def extend(self, queue: str, claims: Sequence[ClaimRef], by_ms: int) -> list[bool]:
         # Sorted like acknowledgements, so that both lock rows in one order.
         ordered = sorted(range(len(claims)), key=lambda place: claims[place].id.int)
         return await self._held(
-            "extend_lease", [claims[place] for place in ordered], ordered, by_ms
+            "extend_lease", queue, [claims[place] for place in ordered], ordered, by_ms
         )
 
-    async def held(self, claims: Sequence[ClaimRef]) -> list[bool]:
-        return await self._held("still_held", claims, range(len(claims)))
+    async def held(self, queue: str, claims: Sequence[ClaimRef]) -> list[bool]:
+        return await self._held("still_held", queue, claims, range(len(claims)))
 
     async def _held(
-        self, statement: str, claims: Sequence[ClaimRef], places: Sequence[int], *more: object
+        self,
+        statement: str,
+        queue: str,
+        claims: Sequence[ClaimRef],
+        places: Sequence[int],
+        *more: object,
     ) -> list[bool]:
         answers = [False] * len(claims)
         if claims:
-            for row in await self._database.fetch(
-                statement, [ref.id for ref in claims], [ref.token for ref in claims], *more
-            ):
-                answers[places[row["place"] - 1]] = True
+            ids, tokens = [ref.id for ref in claims], [ref.token for ref in claims]
+            queue_id = await self._names.queue(queue)
+            for row in await self._database.fetch(statement, ids, tokens, queue_id, *more):
+                answers[places[int(row["place"]) - 1]] = True
         return answers
 
     async def reap(self, queue: str, limit: int, liveness_ms: int) -> list[Reaped]:

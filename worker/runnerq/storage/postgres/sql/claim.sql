@@ -6,8 +6,9 @@
 -- The engine's row is locked against `cordon`, which waits for us and which we cannot overtake; it does
 -- not conflict with heartbeats. No such engine, cordoned or stopped: no lane is walked.
 -- ctid = ANY: the rows are locked by this very statement, so their places cannot change.
--- A token is $9 (64 bits drawn by the caller) and 64 bits drawn here: whoever lost the answer to this call
--- can find its claims again (release_unanswered.sql).
+-- A token is 128 bits of the hash of $9 (128 random bits, drawn by the caller for this call alone) and the id: as
+-- good as drawn at random to whoever does not know $9, and whoever lost the answer to this call can still
+-- find what it took (release_unanswered.sql).
 WITH claimant AS MATERIALIZED (
   SELECT e.worker FROM {schema}.runnerq_engines e
   WHERE e.engine_id = $1 AND e.queue_id = $2 AND NOT e.cordoned AND e.state <> {engine_stopped}
@@ -30,7 +31,7 @@ picked AS MATERIALIZED (
 UPDATE {schema}.runnerq_activities a
 SET state = {processing}, attempt = a.attempt + 1, engine_id = $1, worker = claimant.worker, claimed_at = now(),
     deadline = now() + greatest($10::bigint, a.timeout_ms + $11::bigint) * interval '1 millisecond',
-    token = encode($9::bytea || substring(uuid_send(gen_random_uuid()) FROM 9), 'hex')::uuid
+    token = encode(substring(sha256($9::bytea || uuid_send(a.id)) FROM 1 FOR 16), 'hex')::uuid
 FROM claimant
 WHERE a.ctid = ANY (ARRAY(SELECT picked.place FROM picked))
 RETURNING a.id, a.token, a.type_id, a.priority, a.attempt, a.max_attempts, a.timeout_ms, a.created_at, a.due,

@@ -9,7 +9,7 @@ WITH d AS (
     AS d(id, token, outcome, state, result, result_codec, error, run_ms)),
 gone AS (
   DELETE FROM {schema}.runnerq_activities a USING d
-  WHERE a.id = d.id AND a.token = d.token
+  WHERE a.id = d.id AND a.token = d.token AND a.queue_id = $9
   RETURNING a.id, a.token, a.root_id, a.parent_id, a.created_at, a.due, a.claimed_at, a.timeout_ms, a.queue_id,
             a.type_id, a.attempt, a.max_attempts, a.depth, a.priority, a.codec, a.payload, a.headers,
             a.idempotency_key, a.worker, d.outcome, d.state, d.result, d.result_codec, d.error, d.run_ms)

@@ -9,7 +9,7 @@ WITH d AS MATERIALIZED (
     AS d(id, token, outcome, delay_ms, error, digest, run_ms)),
 gone AS (
   DELETE FROM {schema}.runnerq_activities a USING d
-  WHERE a.id = d.id AND a.token = d.token
+  WHERE a.id = d.id AND a.token = d.token AND a.queue_id = $8
     AND d.outcome = {outcome_retried} AND a.max_attempts <> 0 AND a.attempt >= a.max_attempts
   RETURNING a.*, d.error AS new_error, d.run_ms),
 dead AS (
@@ -24,7 +24,7 @@ dead AS (
   RETURNING id, token, attempt, type_id, worker),
 ready AS (
   SELECT a.id, a.token, a.due, a.claimed_at, a.attempt, d.outcome, d.delay_ms, d.error, d.digest, d.run_ms
-  FROM d JOIN {schema}.runnerq_activities a ON a.id = d.id AND a.token = d.token
+  FROM d JOIN {schema}.runnerq_activities a ON a.id = d.id AND a.token = d.token AND a.queue_id = $8
   WHERE d.outcome <> {outcome_retried} OR a.max_attempts = 0 OR a.attempt < a.max_attempts
   FOR UPDATE OF a),
 back AS (
