@@ -128,8 +128,8 @@ def _remove_orphans(stages: Stages) -> None:
 
 
 def _new_state(name: str) -> ClusterState:
-    taken = {state.subnet for other in known_names() if (state := load_state(other))}
-    subnet = free_subnet(taken)
+    others = [state for other in known_names() if (state := load_state(other))]
+    subnet = free_subnet({other.subnet for other in others})
     mark = secrets.token_hex(3)
     state = ClusterState(
         name=name,
@@ -137,7 +137,8 @@ def _new_state(name: str) -> ClusterState:
         cgroup=f"runnerq-cluster-{mark}",
         link=f"rq-{mark}",
         subnet=subnet,
-        sysctls=read_sysctls(),
+        # With another cluster here, the machine's own settings are those that it found.
+        sysctls=others[0].sysctls if others else read_sysctls(),
     )
     state.save()
     return state
