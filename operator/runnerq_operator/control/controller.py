@@ -17,6 +17,7 @@ from runnerq.metrics import MetricsSink, NoopMetrics
 from runnerq_operator.control.backends import BackendHub, Opener
 from runnerq_operator.control.desired import DesiredQueue
 from runnerq_operator.control.measurements import Measurements
+from runnerq_operator.control.observation import Observation
 from runnerq_operator.control.observe import tick_seconds
 from runnerq_operator.control.queue_loop import PassResult, QueueLoop
 from runnerq_operator.control.report import StatusSink
@@ -35,8 +36,9 @@ _FAILED_PASS_SECONDS = 1.0
 class Controller:
     """Construct, `apply` what is known, then `run` until cancelled.
 
-    `opener` makes a backend from an address; `workers` passes run at the same time, of different
-    queues. `clock` (monotonic seconds) and `wall` are for tests.
+    `opener` makes a backend from an address; `observed` is shown what each pass found; `workers`
+    passes run at the same time, of different queues. `clock` (monotonic seconds) and `wall` are for
+    tests.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class Controller:
         sink: StatusSink,
         opener: Opener,
         metrics: MetricsSink | None = None,
+        observed: Callable[[Observation], None] = lambda observation: None,
         workers: int = 4,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -54,6 +57,7 @@ class Controller:
         self._sink = sink
         self._hub = BackendHub(opener, clock)
         self._measurements = Measurements(metrics or NoopMetrics())
+        self._observed = observed
         self._workers = workers
         self._clock = clock
         self._wall = wall
@@ -156,6 +160,7 @@ class Controller:
             self._failed(key, "", started)
         else:
             self._measurements.passed(result, time.monotonic() - started)
+            self._observed(result.observation)
             self.last_pass_at = self._clock()
             self._queue.succeeded(key)
             pause = min(result.next_in, _FAILED_PASS_SECONDS) if result.failed else result.next_in

@@ -71,7 +71,8 @@ class KubernetesFleet:
         self._drift = drift
         self._listeners: list[Callable[[PoolKey], None]] = []
         self._last_set: dict[PoolKey, int] = {}
-        caches.subscribe(self._changed)
+        self.close = caches.subscribe(self._changed)
+        """Stop listening to the caches."""
 
     def subscribe(self, listener: Callable[[PoolKey], None]) -> None:
         self._listeners.append(listener)

@@ -31,26 +31,25 @@ class Caches:
         """Whether everything was listed once: before that, absence means nothing."""
         return all(cache.synced(scope) for cache in self._caches.values() for scope in self.scopes)
 
-    def subscribe(self, listener: Listener) -> None:
-        """Call `listener` on every change, at once and in order. It must not raise or block."""
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Call `listener` on every change, at once and in order, until what is returned is called. It
+        must not raise or block."""
         self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
 
-    async def until(self, condition: Callable[[], bool], *, seconds: float) -> bool:
-        """Wait until `condition` holds, looked at after every change; False when it does not in time."""
-        deadline = asyncio.get_running_loop().time() + seconds
-        while not condition():
-            left = deadline - asyncio.get_running_loop().time()
-            if left <= 0:
-                return False
-            try:
-                async with asyncio.timeout(left):
+    async def until(self, condition: Callable[[], bool], *, seconds: float | None) -> bool:
+        """Wait until `condition` holds, looked at after every change; False when it does not in time.
+        `seconds` None: without a limit."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not condition():
                     await self._changed.wait()
-            except TimeoutError:
-                return condition()
+        except TimeoutError:
+            return condition()
         return True
 
     def _tell(self, change: Change) -> None:
-        for listener in self._listeners:
+        for listener in tuple(self._listeners):
             listener(change)
         self._wake()
 

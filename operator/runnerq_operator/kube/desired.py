@@ -8,6 +8,7 @@ import msgspec
 
 from runnerq_operator.control.desired import BackendAddress, BackendProblem, DesiredQueue
 from runnerq_operator.fleet.port import QueueKey, SecretKey
+from runnerq_operator.kube.merge import merged
 from runnerq_operator.kube.objects import name_of, namespace_of, uid_of
 from runnerq_operator.kube.secrets import SecretMissing, fingerprint, secret_value
 from runnerq_operator.model.queue import RunnerQueueSpec
@@ -38,6 +39,7 @@ async def desired_queue(api: SecretApi, item: Object) -> DesiredQueue:
         spec=spec,
         backend=await _backend(api, item, spec),
         generation=item["metadata"].get("generation", 0),
+        pod_templates={pool.name: merged(spec.template, pool.template) for pool in spec.pools},
     )
 
 

@@ -6,9 +6,7 @@ restart may cure: a watch that stays silent although it was opened anew, a loop 
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 from aiohttp import web
@@ -27,28 +25,17 @@ RECONCILE_LIMIT_SECONDS = 600.0
 """Twice the longest tick that a queue may have."""
 
 
-class Progress:
-    """When the leader last finished a pass, and whether it has anything to pass over."""
+class Term(Protocol):
+    """One term of leadership, as far as its health goes."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._last: float | None = None
+    @property
+    def registry(self) -> CollectorRegistry:
+        """Metrics that end with the term."""
+        ...
 
-    def started(self) -> None:
-        """Leading begins: the age counts from now."""
-        self._last = self._clock()
-
-    def passed(self) -> None:
-        """A pass over some object ended, well or not."""
-        self._last = self._clock()
-
-    def ended(self) -> None:
-        """Leading ends: there is no age."""
-        self._last = None
-
-    def age(self) -> float | None:
-        """Seconds since the last pass; None when this replica does not lead."""
-        return None if self._last is None else self._clock() - self._last
+    def reconcile_age(self) -> float:
+        """Seconds since a pass last ended well, or since the term began."""
+        ...
 
 
 class Health:
@@ -60,13 +47,13 @@ class Health:
         caches: Caches,
         ages: WatchAges,
         leadership: Leadership,
-        progress: Progress,
     ) -> None:
         self._registry = registry
         self._caches = caches
         self._ages = ages
         self._leadership = leadership
-        self._progress = progress
+        self.term: Term | None = None
+        """Set by whoever leads, for as long as it does."""
 
     def app(self) -> web.Application:
         """The three routes."""
@@ -84,19 +71,23 @@ class Health:
             for (plural, namespace), age in self._ages.ages().items()
             if age > WATCH_LIMIT_SECONDS
         ]
-        age = self._progress.age()
+        age = self._reconcile_age()
         if age is not None and age > RECONCILE_LIMIT_SECONDS and len(self._caches[QUEUE]):
             found.append(f"the last pass over a queue ended {age:.0f} s ago")
         return found
 
+    def _reconcile_age(self) -> float | None:
+        return None if self.term is None else self.term.reconcile_age()
+
     async def _metrics(self, _: web.Request) -> web.Response:
-        return web.Response(
-            body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
-        )
+        body = generate_latest(self._registry)
+        if self.term is not None:
+            body += generate_latest(self.term.registry)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def _healthz(self, _: web.Request) -> web.Response:
         problems = self.problems()
-        age = self._progress.age()
+        age = self._reconcile_age()
         body = {
             "healthy": not problems,
             "problems": problems,

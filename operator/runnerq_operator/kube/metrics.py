@@ -59,19 +59,6 @@ class OperatorMetrics:
             buckets=_SECONDS,
             registry=registry,
         )
-        self._reconciles = Counter(
-            "runnerq_operator_reconciles",
-            "Passes over an object; outcome retry: the API or the backend did not answer.",
-            ("kind", "outcome"),
-            registry=registry,
-        )
-        self._reconcile_seconds = Histogram(
-            "runnerq_operator_reconcile_duration_seconds",
-            "Time of one pass over an object.",
-            ("kind",),
-            buckets=_SECONDS,
-            registry=registry,
-        )
         self._drift = Counter(
             "runnerq_operator_drift_corrections",
             "Owned fields that somebody else had changed and that were put back.",
@@ -89,11 +76,6 @@ class OperatorMetrics:
         """One call to the Kubernetes API."""
         self._requests.labels(verb, resource, code).inc()
         self._request_seconds.labels(verb, resource).observe(seconds)
-
-    def reconciled(self, kind: str, outcome: str, seconds: float) -> None:
-        """One pass over an object; outcome: success, retry, error or permanent."""
-        self._reconciles.labels(kind, outcome).inc()
-        self._reconcile_seconds.labels(kind).observe(seconds)
 
     def drift(self, kind: str, field: str) -> None:
         """An owned field was put back."""
