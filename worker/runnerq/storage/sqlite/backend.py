@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runnerq.clock import Clock, SystemClock
-from runnerq.errors import BackendUnavailable, ConfigurationError
+from runnerq.errors import BackendUnavailable, ConfigurationError, SchemaMismatch
 from runnerq.storage.ports import Capabilities
 from runnerq.storage.sqlite import claims as claiming
 from runnerq.storage.sqlite import fleet, inspection, reap, schema
@@ -117,6 +117,22 @@ class SqliteBackend:
 
     async def migrate(self) -> list[str]:
         return await asyncio.to_thread(schema.migrate, self._path)
+
+    async def migration_status(self) -> list[schema.MigrationStatus]:
+        """Each migration and when it was applied."""
+        return await asyncio.to_thread(schema.status, self._path)
+
+    async def validate(self) -> list[str]:
+        """What is wrong with the schema, in words; empty when nothing is."""
+        try:
+            await asyncio.to_thread(schema.verify, self._path)
+        except SchemaMismatch as mismatch:
+            return [str(mismatch)]
+        return []
+
+    def migration_sql(self) -> str:
+        """All migrations as one script."""
+        return schema.script()
 
     def _open(self) -> _Open:
         schema.verify(self._path)

@@ -7,6 +7,7 @@ no file, no table --migrate--> version N (this code's) --a newer release's migra
 from __future__ import annotations
 
 import sqlite3
+from datetime import datetime
 from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +22,8 @@ _LEDGER = """CREATE TABLE IF NOT EXISTS runnerq_migrations (
   name       TEXT    NOT NULL,
   applied_at TEXT    NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 )"""
+
+_RECORD = "INSERT INTO runnerq_migrations (version, name) VALUES (?, ?)"
 
 
 class Migration(NamedTuple):
@@ -67,6 +70,46 @@ def migrate(path: Path) -> list[str]:
     finally:
         connection.close()
     return applied
+
+
+class MigrationStatus(NamedTuple):
+    version: int
+    name: str
+    applied_at: datetime | None
+    """None: not applied yet."""
+
+
+def status(path: Path) -> list[MigrationStatus]:
+    """Each migration and when it was applied; newer ones than this release knows come last. Blocks."""
+    applied: dict[int, MigrationStatus] = {}
+    if path.exists():
+        connection = connect(path)
+        try:
+            if _has_ledger(connection):
+                rows = connection.execute(
+                    "SELECT version, name, applied_at FROM runnerq_migrations ORDER BY version"
+                )
+                for version, name, at in rows:
+                    applied[version] = MigrationStatus(version, name, datetime.fromisoformat(at))
+        except sqlite3.Error as error:
+            raise translated(error, path) from error
+        finally:
+            connection.close()
+    shipped = migrations()
+    known = [
+        applied.pop(one.version, MigrationStatus(one.version, one.name, None)) for one in shipped
+    ]
+    return known + list(applied.values())
+
+
+def script() -> str:
+    """All migrations as one script, for whoever applies it by hand."""
+    steps = [f"{_LEDGER};"]
+    for migration in migrations():
+        record = _RECORD.replace("?", str(migration.version), 1)
+        record = record.replace("?", f"'{migration.name}'", 1)
+        steps += [f"-- {migration.name}", *migration.statements, f"{record};"]
+    return "BEGIN IMMEDIATE;\n\n" + "\n\n".join(steps) + "\n\nCOMMIT;\n"
 
 
 def verify(path: Path) -> None:
@@ -123,10 +166,7 @@ def _objects(connection: sqlite3.Connection) -> dict[str, str]:
 def _apply(connection: sqlite3.Connection, migration: Migration) -> None:
     for statement in migration.statements:
         connection.execute(statement)
-    connection.execute(
-        "INSERT INTO runnerq_migrations (version, name) VALUES (?, ?)",
-        (migration.version, migration.name),
-    )
+    connection.execute(_RECORD, (migration.version, migration.name))
 
 
 def _has_ledger(connection: sqlite3.Connection) -> bool:
