@@ -4,7 +4,7 @@ Output:
     attempt 1
     attempt 2
     dead letter: the mail server is down
-    the future says: used up its attempts: builtins.ConnectionError: the mail server is down
+    the future says: used up its attempts: ConnectionError: the mail server is down
 """
 
 from __future__ import annotations
