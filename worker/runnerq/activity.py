@@ -6,6 +6,7 @@ its limits. It is immutable and knows no backend.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -13,9 +14,12 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Generic,
+    Never,
+    NoReturn,
     Protocol,
     TypeVar,
     cast,
+    get_args,
     get_type_hints,
     overload,
     runtime_checkable,
@@ -74,7 +78,17 @@ class ActivityDefinition(Generic[P, R]):
         self.cpu = cpu
         self.on_failure = on_failure
         self.on_dead_letter = on_dead_letter
-        self.is_async = inspect.iscoroutinefunction(function)
+        _check_handler(activity_type, function)
+        for name, callback in (("on_failure", on_failure), ("on_dead_letter", on_dead_letter)):
+            if callback is not None and not callable(callback):
+                raise ConfigurationError(
+                    f"{activity_type!r}: {callback!r} is no function", field=name
+                )
+        if not isinstance(self.retry, RetryPolicy):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(
+                f"{activity_type!r}: {retry!r} is not a RetryPolicy", field="retry"
+            )
+        self.is_async = inspect.iscoroutinefunction(_annotated(function))
         try:
             self.options = ActivityOptions(
                 priority=ActivityOptions.parse_priority(priority),
@@ -88,15 +102,16 @@ class ActivityDefinition(Generic[P, R]):
                 f"{activity_type!r} is async; a CPU-bound handler is a plain function", field="cpu"
             )
         signature = _read_signature(activity_type, function)
-        self.payload_parameter, self.context_parameter = signature.payload, signature.context
+        self.context_parameter = signature.context
+        self._positional, self._named = signature.positional, signature.named
         if cpu and self.context_parameter is not None:
             raise ConfigurationError(
                 f"{activity_type!r} takes an ActivityContext, which cannot cross into another "
                 "process; take only the payload",
                 field="cpu",
             )
-        self.payload_decoder: Decoder[Any] = Decoder(signature.payload_type)
-        self.result_decoder: Decoder[Any] = Decoder(signature.result_type)
+        self.payload_decoder = _decoder(activity_type, "payload", signature.payload_type)
+        self.result_decoder = _decoder(activity_type, "result", signature.result_type)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
@@ -113,12 +128,11 @@ class ActivityDefinition(Generic[P, R]):
 
     def call(self, payload: Any, ctx: ActivityContext | None) -> Any:
         """Call the handler with the arguments it declares."""
-        arguments: dict[str, Any] = {}
-        if self.payload_parameter is not None:
-            arguments[self.payload_parameter] = payload
-        if self.context_parameter is not None:
-            arguments[self.context_parameter] = ctx
-        return self.function(**arguments)
+        given = {_PAYLOAD: payload, _CONTEXT: ctx}
+        return self.function(
+            *[given[role] for role in self._positional],
+            **{name: given[role] for name, role in self._named.items()},
+        )
 
 
 class _Decorator(Protocol):
@@ -164,6 +178,7 @@ def activity(
         @activity("send_email", timeout=30, max_attempts=5)
         async def send_email(email: Email, ctx: ActivityContext) -> Receipt: ...
     """
+    check_type_name(activity_type, field="activity_type")  # also `@activity` without a name
 
     def decorate(function: Callable[..., Any]) -> ActivityDefinition[Any, Any]:
         return ActivityDefinition(
@@ -179,6 +194,13 @@ def activity(
         )
 
     return cast("_Decorator", decorate)
+
+
+def _decoder(activity_type: str, end: str, value_type: Any) -> Decoder[Any]:
+    try:
+        return Decoder(value_type)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"activity {activity_type!r}, {end}: {error}") from error
 
 
 def definition_of(activity_type: str, handler: object) -> ActivityDefinition[Any, Any]:
@@ -206,36 +228,83 @@ def definition_of(activity_type: str, handler: object) -> ActivityDefinition[Any
     )
 
 
+_PAYLOAD, _CONTEXT = "payload", "context"
+
+
 class _Signature:
     def __init__(self) -> None:
-        self.payload: str | None = None
         self.context: str | None = None
         self.payload_type: Any = Any
         self.result_type: Any = Any
+        self.positional: list[str] = []
+        """What the positional-only parameters are given: payload or context."""
+        self.named: dict[str, str] = {}
+        """What the others are given, by name."""
+
+
+def _check_handler(activity_type: str, function: object) -> None:
+    if isinstance(function, ActivityDefinition):
+        raise ConfigurationError(
+            f"{activity_type!r}: the handler is the activity {function.type!r} already",
+            field="handler",
+        )
+    if not callable(function):
+        raise ConfigurationError(f"{activity_type!r}: {function!r} is no function", field="handler")
+    target = _annotated(function)
+    if inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target):
+        raise ConfigurationError(
+            f"{activity_type!r}: the handler yields; an activity returns one result",
+            field="handler",
+        )
+
+
+def _annotated(function: Any) -> Any:
+    """The function behind a partial, or behind an object that is called like one."""
+    while isinstance(function, functools.partial | staticmethod):
+        partial = cast("functools.partial[Any] | staticmethod[..., Any]", function)
+        function = partial.func if isinstance(partial, functools.partial) else partial.__func__
+    return function if inspect.isroutine(function) else type(function).__call__
 
 
 def _read_signature(activity_type: str, function: Callable[..., Any]) -> _Signature:
     """Which parameter is the payload and which the context, and their types."""
     try:
-        hints = get_type_hints(function)
+        # With extras: `Annotated[int, Meta(ge=1)]` is a rule for the payload.
+        hints = get_type_hints(_annotated(function), include_extras=True)
+        parameters = inspect.signature(function).parameters
     except NameError as error:
         raise ConfigurationError(
             f"activity {activity_type!r}: the annotation {error.name!r} is not known at run time; "
             "import it outside `if TYPE_CHECKING`, or define it at module level"
         ) from error
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(
+            f"activity {activity_type!r}: the handler's signature cannot be read: {error}"
+        ) from error
     read = _Signature()
-    read.result_type = hints.get("return", Any)
-    for name, parameter in inspect.signature(function).parameters.items():
+    result_type = hints.get("return", Any)
+    read.result_type = Any if result_type in (NoReturn, Never) else result_type
+    payload_name: str | None = None
+    for name, parameter in parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
         hint = hints.get(name, Any)
-        if hint is ActivityContext or (name == "ctx" and hint is Any):
-            read.context = name
-        elif read.payload is None:
-            read.payload, read.payload_type = name, hint
-        elif parameter.default is parameter.empty:
-            raise ConfigurationError(
-                f"activity {activity_type!r}: the handler takes more than a payload and a context; "
-                f"{name!r} would never be given"
-            )
+        is_context = hint is ActivityContext or ActivityContext in get_args(hint)
+        if is_context or (name == "ctx" and hint is Any):
+            role, taken = _CONTEXT, read.context
+            read.context = read.context or name
+        else:
+            role, taken = _PAYLOAD, payload_name
+            payload_name = payload_name or name
+            read.payload_type = hint if taken is None else read.payload_type
+        if taken is not None:
+            if parameter.default is parameter.empty:
+                raise ConfigurationError(
+                    f"activity {activity_type!r}: the handler takes more than a payload and a "
+                    f"context; {name!r} would never be given"
+                )
+        elif parameter.kind is parameter.POSITIONAL_ONLY:
+            read.positional.append(role)
+        else:
+            read.named[name] = role
     return read

@@ -10,6 +10,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from runnerq.connection import connect
+from runnerq.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
     from runnerq.builder import ActivityBuilder
     from runnerq.durations import Duration
-    from runnerq.executor import ActivityExecutor
     from runnerq.future import ActivityFuture
+    from runnerq.storage.records import EnqueueStatus
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -35,6 +36,15 @@ class BlockingFuture(Generic[R]):
     @property
     def id(self) -> UUID:
         return self._future.id
+
+    @property
+    def status(self) -> EnqueueStatus:
+        """What the enqueue did: created, existing or duplicate."""
+        return self._future.status
+
+    def done(self) -> bool:
+        """As ActivityFuture.done."""
+        return self._owner.wait(self._future.done())
 
     def get_result(self, timeout: Duration | None = None) -> R:
         """As ActivityFuture.get_result."""
@@ -72,6 +82,9 @@ class BlockingExecutor:
 
     def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the background loop and block for its result."""
+        if self._loop.is_closed():
+            coroutine.close()
+            raise ConfigurationError("this executor was closed", field="executor")
         call = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
             return call.result()
@@ -82,8 +95,10 @@ class BlockingExecutor:
     def close(self) -> None:
         if self._loop.is_closed():
             return
-        self.wait(self._close_executor(self._executor))
-        self._end_loop()
+        try:
+            self.wait(self._executor.close())
+        finally:
+            self._end_loop()
 
     def __enter__(self) -> BlockingExecutor:
         return self
@@ -95,10 +110,6 @@ class BlockingExecutor:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-    @staticmethod
-    async def _close_executor(executor: ActivityExecutor) -> None:
-        await executor.close()
 
     def _end_loop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)

@@ -6,6 +6,7 @@ reused. The payload is encoded when it is given: later changes to the object hav
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -22,7 +23,6 @@ from runnerq.storage.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from uuid import UUID
 
     from runnerq.executor import ActivityExecutor
@@ -49,12 +49,13 @@ class ActivityOptions:
     @staticmethod
     def parse_priority(value: PriorityLike) -> Priority:
         """A Priority from itself, its name in any case, or its number."""
-        try:
-            return Priority[value.upper()] if isinstance(value, str) else Priority(value)
-        except (KeyError, ValueError):
+        known = {key: one for one in Priority for key in (one.name, int(one))}
+        key = value.upper() if isinstance(value, str) else value
+        if isinstance(key, bool) or not isinstance(key, str | int) or key not in known:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidActivity(
                 "priority", f"{value!r} is none of low (1), normal (2), high (3), critical (4)"
-            ) from None
+            )
+        return known[key]
 
     @staticmethod
     def check_attempts(value: int) -> int:
@@ -117,22 +118,25 @@ class ActivityBuilder(Generic[R]):
         minutes: float = 0,
         hours: float = 0,
         days: float = 0,
-        milliseconds_part: float = 0,
     ) -> ActivityBuilder[R]:
-        """Not before this long from now, on the backend's clock. Replaces `run_at`."""
+        """Not before this long from now, on the backend's clock: seconds or a timedelta, or the sum of
+        the named parts. Replaces `run_at`."""
+        parts = {"seconds": seconds, "minutes": minutes, "hours": hours, "days": days}
+        named = {name: part for name, part in parts.items() if part != 0}
         if value is None:
-            value = timedelta(
-                seconds=seconds,
-                minutes=minutes,
-                hours=hours,
-                days=days,
-                milliseconds=milliseconds_part,
-            )
+            try:
+                value = timedelta(**named)
+            except (TypeError, ValueError, OverflowError) as error:
+                raise InvalidActivity("delay", f"{named} is not a duration: {error}") from error
+        elif named:
+            raise InvalidActivity("delay", f"give {value!r} or {named}, not both")
         return replace(self, delay_ms=milliseconds(value, field="delay"), due=None)
 
     def run_at(self, instant: datetime) -> ActivityBuilder[R]:
         """Not before this instant, which must have a time zone. Replaces `delay`."""
-        if instant.tzinfo is None:
+        if not isinstance(instant, datetime):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidActivity("run_at", f"{instant!r} is not a datetime")
+        if instant.utcoffset() is None:
             raise InvalidActivity(
                 "run_at", f"{instant.isoformat()} has no time zone; use e.g. datetime.now(UTC)"
             )
@@ -156,8 +160,8 @@ class ActivityBuilder(Generic[R]):
         except ValueError:
             known = ", ".join(IdempotencyBehavior)
             raise InvalidActivity("behavior", f"{behavior!r} is none of {known}") from None
-        if not key or len(key) > MAX_KEY:
-            raise InvalidActivity("idempotency_key", f"must have 1 to {MAX_KEY} characters")
+        if not isinstance(key, str) or not 1 <= len(key) <= MAX_KEY:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidActivity("idempotency_key", f"must be text of 1 to {MAX_KEY} characters")
         if "\x00" in key or _has_surrogate(key):
             raise InvalidActivity("idempotency_key", "must be text without NUL or lone surrogates")
         ttl_ms = None if ttl is None else milliseconds(ttl, field="ttl", at_least_ms=1)
@@ -165,6 +169,8 @@ class ActivityBuilder(Generic[R]):
 
     def headers(self, values: Mapping[str, str]) -> ActivityBuilder[R]:
         """Small strings that travel with the activity, e.g. a trace context. Replaces earlier ones."""
+        if not isinstance(values, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidActivity("headers", f"{values!r} is not a mapping of names to values")
         for name, value in values.items():
             if not isinstance(name, str) or not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise InvalidActivity(f"headers[{name!r}]", "names and values must be strings")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from runnerq.errors import ConfigurationError
 from runnerq.executor import ActivityExecutor
@@ -33,7 +33,8 @@ def open_backend(
     `postgres://user:password@host/database`, `sqlite:///path/to/file.db` (an absolute path has four
     slashes), `memory://` (this process only). Raises ConfigurationError.
     """
-    scheme = urlsplit(url).scheme
+    scheme, separator, _ = url.partition("://")
+    scheme = scheme.lower() if separator else ""
     if schema is not None and scheme not in ("postgres", "postgresql"):
         raise ConfigurationError(f"only Postgres has schemas, not {scheme}://", field="schema")
     match scheme:
@@ -54,8 +55,11 @@ def open_backend(
 
             return MemoryBackend(queue)
         case _:
+            # Never the address itself: a password may stand anywhere in a malformed one.
             raise ConfigurationError(
-                f"{_redacted(url)!r} is none of postgres://, sqlite:/// or memory://",
+                f"an address starts with postgres://, sqlite:/// or memory://, not with {scheme!r}"
+                if separator
+                else "an address starts with postgres://, sqlite:/// or memory://",
                 field="backend_url",
             )
 
@@ -84,12 +88,16 @@ async def connect(
         queue=queue or env.get(QUEUE_VARIABLE) or DEFAULT_QUEUE,
         schema=schema or env.get(SCHEMA_VARIABLE) or None,
     )
-    await backend.open()
+    try:
+        await backend.open()
+    except BaseException:
+        await backend.close()
+        raise
     return ActivityExecutor(backend, owns_backend=True)
 
 
 def _sqlite_path(url: str) -> str:
-    path = unquote(url.removeprefix("sqlite://").removeprefix("/"))
+    path = unquote(url.partition("://")[2].removeprefix("/"))
     if not path:
         raise ConfigurationError(
             "a SQLite address names a file: sqlite:///queue.db (relative) or sqlite:////var/queue.db",
@@ -102,8 +110,3 @@ def _missing(package: str, extra: str) -> ConfigurationError:
     return ConfigurationError(
         f'{package} is missing; install "runnerq[{extra}]"', field="backend_url"
     )
-
-
-def _redacted(url: str) -> str:
-    parts = urlsplit(url)
-    return url if not parts.password else url.replace(parts.password, "***")

@@ -22,18 +22,17 @@ def milliseconds(value: Duration, *, field: str, at_least_ms: int = 0) -> int:
     >>> milliseconds(0.0005, field="timeout"), milliseconds(timedelta(seconds=2), field="timeout")
     (1, 2000)
     """
-    seconds = value.total_seconds() if isinstance(value, timedelta) else value
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if isinstance(value, timedelta):
+        result = -(-value // timedelta(milliseconds=1))
+    elif isinstance(value, bool) or not isinstance(value, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidActivity(field, f"{value!r} is not a number of seconds or a timedelta")
-    if not math.isfinite(seconds):
+    elif isinstance(value, float) and not math.isfinite(value):
         raise InvalidActivity(field, f"{value!r} is not a duration")
-    result = math.ceil(round(seconds * 1000, 6))
+    else:
+        # Rounded first: 0.001 * 1000 must not become 2 for its last binary digit.
+        result = math.ceil(round(value * 1000, 6))
     if result < at_least_ms:
-        raise InvalidActivity(
-            field, f"{seconds:g} s is too short; at least {at_least_ms / 1000:g} s"
-        )
+        raise InvalidActivity(field, f"{value} is too short; at least {at_least_ms / 1000:g} s")
     if result > MAX_MS:
-        raise InvalidActivity(
-            field, f"{seconds:g} s is longer than ten years; is the unit seconds?"
-        )
+        raise InvalidActivity(field, f"{value} is longer than ten years; is the unit seconds?")
     return result

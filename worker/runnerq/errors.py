@@ -22,6 +22,7 @@ What a *handler* raises to say how its attempt ends is in this module too: NonRe
 
 from __future__ import annotations
 
+import math
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from runnerq.storage.records import ErrorInfo
+
+
+LONGEST_WAIT = timedelta(days=3660)
+"""What a handler may ask for with `after`; ten years, as for every duration."""
 
 
 class RunnerQError(Exception):
@@ -152,7 +157,7 @@ class Retry(RunnerQError):
 
     def __init__(self, message: str = "", *, after: float | timedelta | None = None) -> None:
         super().__init__(message or "retry requested by the handler")
-        self.after = timedelta(seconds=after) if isinstance(after, int | float) else after
+        self.after = None if after is None else _wait(after)
 
 
 class Snooze(RunnerQError):
@@ -160,4 +165,15 @@ class Snooze(RunnerQError):
 
     def __init__(self, after: float | timedelta, message: str = "") -> None:
         super().__init__(message or "snoozed by the handler")
-        self.after = timedelta(seconds=after) if isinstance(after, int | float) else after
+        self.after = _wait(after)
+
+
+def _wait(after: float | timedelta) -> timedelta:
+    """Between now and `LONGEST_WAIT`. Raises InvalidActivity for what is no duration."""
+    if isinstance(after, timedelta):
+        return min(max(after, timedelta(0)), LONGEST_WAIT)
+    nan = isinstance(after, float) and math.isnan(after)
+    if nan or not isinstance(after, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidActivity("after", f"{after!r} is not a number of seconds or a timedelta")
+    # Bounded before it becomes a timedelta, which holds only so much.
+    return timedelta(seconds=min(max(after, 0), LONGEST_WAIT.total_seconds()))

@@ -75,6 +75,7 @@ class ActivityExecutor:
         Each future's `status` says what became of its item (created, existing, duplicate); awaiting
         a duplicate raises DuplicateActivity.
         """
+        builders = list(builders)
         if not builders:
             return []
         specs = [builder.spec(self._ids.next()) for builder in builders]

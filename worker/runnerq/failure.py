@@ -12,10 +12,22 @@ from runnerq.storage.records import ErrorInfo, ErrorKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import TracebackType
 
 MAX_MESSAGE = 4_000
 MAX_TRACEBACK = 16_000
 MAX_CAUSES = 10
+_OURS = frozenset(
+    f"runnerq.{name}"
+    for name in (
+        "activity",
+        "engine.run",
+        "engine.isolation",
+        "engine.threads",
+        "engine.processes",
+        "engine.cpu_child",
+    )
+)
 
 
 def describe(error: BaseException, kind: ErrorKind = ErrorKind.HANDLER) -> ErrorInfo:
@@ -64,26 +76,43 @@ def _message(error: BaseException) -> str:
 
 
 def _traceback(error: BaseException) -> str:
+    frames = _handler_frames(error.__traceback__)
     try:
-        text = "".join(traceback.format_exception(error))
+        text = "".join(traceback.format_exception(type(error), error, frames))
     except Exception:  # noqa: BLE001 - the frames alone then; formatting an exception calls foreign code
-        text = "".join(traceback.format_tb(error.__traceback__))
+        text = "".join(traceback.format_tb(frames))
     if len(text) > MAX_TRACEBACK:
         # The last frames are the ones nearest to the fault.
         text = "... (trimmed)\n" + text[-MAX_TRACEBACK:]
     return _storable(text, MAX_TRACEBACK + 20)
 
 
+def _handler_frames(trace: TracebackType | None) -> TracebackType | None:
+    """Without the engine's own frames at the top, which say nothing about the handler's fault."""
+    skipped = trace
+    while skipped is not None and skipped.tb_frame.f_globals.get("__name__", "") in _OURS:
+        skipped = skipped.tb_next
+    return trace if skipped is None else skipped
+
+
 def _chain(error: BaseException) -> Iterator[BaseException]:
     seen = {id(error)}
-    cause = error.__cause__ or error.__context__
+    cause = _cause_of(error)
     while cause is not None and id(cause) not in seen and len(seen) <= MAX_CAUSES:
         yield cause
         seen.add(id(cause))
-        cause = cause.__cause__ or cause.__context__
+        cause = _cause_of(cause)
+
+
+def _cause_of(error: BaseException) -> BaseException | None:
+    if error.__cause__ is not None:
+        return error.__cause__
+    return None if error.__suppress_context__ else error.__context__
 
 
 def _storable(text: str, limit: int) -> str:
     """Text every backend can store: no NUL, no lone surrogates, bounded."""
-    clean = text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\x00", "\\x00")
+    # Cut before it is cleaned as well: a message may have hundreds of megabytes.
+    clean = text[: limit + 1].encode("utf-8", "backslashreplace").decode("utf-8")
+    clean = clean.replace("\x00", "\\x00")
     return clean if len(clean) <= limit else clean[:limit] + "…"

@@ -9,8 +9,13 @@ from __future__ import annotations
 import os
 import threading
 import time
-from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 from uuid import UUID
+
+from runnerq.clock import instant
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 _COUNTER_BITS = 12
 
@@ -42,4 +47,4 @@ class IdSource:
 
 def instant_of(activity_id: UUID) -> datetime:
     """When a UUIDv7 was made, by its maker's clock."""
-    return datetime.fromtimestamp((activity_id.int >> 80) / 1000, tz=UTC)
+    return instant(activity_id.int >> 80)

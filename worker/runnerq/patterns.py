@@ -20,7 +20,7 @@ TYPE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}")
 
 def check_type_name(name: str, *, field: str) -> None:
     """Raise ConfigurationError unless `name` may name an activity type."""
-    if not TYPE_NAME.fullmatch(name):
+    if not isinstance(name, str) or not TYPE_NAME.fullmatch(name):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigurationError(
             f"{name!r} is not a type name; use 1 to 200 of A-Z a-z 0-9 _ . : / - "
             "and start with a letter, digit or underscore",
@@ -32,7 +32,7 @@ def check_pattern(pattern: str, *, field: str = "activity_types") -> None:
     """Raise ConfigurationError unless `pattern` is an exact name, `prefix*` or `*`."""
     if pattern == "*":
         return
-    name = pattern.removesuffix("*")
+    name = pattern.removesuffix("*") if isinstance(pattern, str) else pattern  # pyright: ignore[reportUnnecessaryIsInstance]
     if "*" in name:
         raise ConfigurationError(
             f"{pattern!r} has a star that is not its last character; only one trailing star is allowed",
@@ -61,6 +61,10 @@ def resolve(patterns: Sequence[str] | None, handled: Iterable[str]) -> tuple[str
     names = sorted(set(handled))
     if patterns is None:
         return tuple(names)
+    if isinstance(patterns, str) or not patterns:
+        raise ConfigurationError(
+            f"{patterns!r} is not a list of type names; None selects all", field="activity_types"
+        )
     selected: set[str] = set()
     for index, pattern in enumerate(patterns):
         field = f"activity_types[{index}]"

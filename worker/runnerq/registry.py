@@ -63,11 +63,13 @@ def load_activities(app: str) -> ActivityHandlerRegistry:
 
 
 def _load(part: str) -> list[ActivityDefinition[Any, Any]]:
-    module_name, _, attribute = part.partition(":")
+    module_name, colon, attribute = part.partition(":")
+    if not module_name or module_name.startswith(".") or (colon and not attribute):
+        raise ConfigurationError(f"{part!r} is neither module nor module:name", field="app")
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        if error.name is not None and not module_name.startswith(error.name):
+        if error.name is not None and not f"{module_name}.".startswith(f"{error.name}."):
             raise ConfigurationError(
                 f"{module_name!r} imports {error.name!r}, which is not installed", field="app"
             ) from error

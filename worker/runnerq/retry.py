@@ -13,7 +13,7 @@ from enum import StrEnum
 
 import msgspec
 
-from runnerq.errors import ConfigurationError
+from runnerq.errors import LONGEST_WAIT, ConfigurationError
 
 DEFAULT_BASE = timedelta(seconds=1)
 DEFAULT_CAP = timedelta(hours=1)
@@ -65,10 +65,23 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Exceptions (and their subclasses) that fail the activity at once."""
 
     def __post_init__(self) -> None:
-        if self.base < timedelta(0):
-            raise ConfigurationError("must not be negative", field="retry.base")
-        if self.cap < timedelta(0):
-            raise ConfigurationError("must not be negative", field="retry.cap")
+        if not isinstance(self.backoff, Backoff):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(
+                f"{self.backoff!r} is none of {', '.join(map(str, Backoff))}", field="retry.backoff"
+            )
+        for name, value in (("base", self.base), ("cap", self.cap)):
+            if not isinstance(value, timedelta) or not timedelta(0) <= value <= LONGEST_WAIT:  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ConfigurationError(
+                    f"{value!r} is not a timedelta from 0 to ten years", field=f"retry.{name}"
+                )
+        if not isinstance(self.non_retryable, tuple) or not all(  # pyright: ignore[reportUnnecessaryIsInstance]
+            isinstance(kind, type) and issubclass(kind, BaseException)  # pyright: ignore[reportUnnecessaryIsInstance]
+            for kind in self.non_retryable
+        ):
+            raise ConfigurationError(
+                f"{self.non_retryable!r} is not a tuple of exception classes",
+                field="retry.non_retryable",
+            )
 
     def delay(self, failures_before: int, *, uniform: float | None = None) -> timedelta:
         """The wait after failure `failures_before` (0-based). `uniform` in [0, 1) replaces the

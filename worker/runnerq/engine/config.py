@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 
@@ -41,23 +42,30 @@ class EngineConfig:
     build_id: str = ""
 
     def __post_init__(self) -> None:
-        if not self.queue_name:
-            raise ConfigurationError("must not be empty", field="queue_name")
-        if self.max_workers < 1:
+        if not self.queue_name or not isinstance(self.queue_name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"{self.queue_name!r} is not a name", field="queue_name")
+        for field in ("max_workers", "claim_batch", "reaper_batch"):
+            _check_count(field, getattr(self, field))
+        for field in ("cpu_workers", "sync_threads"):
+            if getattr(self, field) is not None:
+                _check_count(field, getattr(self, field))
+        for field in _POSITIVE:
+            _check_seconds(field, getattr(self, field), zero=False)
+        for field in ("drain_timeout", "lease_margin"):
+            _check_seconds(field, getattr(self, field), zero=True)
+        if self.ageing is not None:
+            _check_seconds("ageing", self.ageing, zero=False)
+        if self.longest_poll < self.shortest_poll:
             raise ConfigurationError(
-                f"{self.max_workers} leaves no slot to run anything; at least 1",
-                field="max_workers",
+                f"{self.longest_poll:g} s is less than shortest_poll, {self.shortest_poll:g} s",
+                field="longest_poll",
             )
-        if self.claim_batch < 1 or self.reaper_batch < 1:
-            raise ConfigurationError("batches must be at least 1", field="claim_batch")
-        if self.heartbeat_interval <= 0 or self.liveness_timeout < 2 * self.heartbeat_interval:
+        if self.liveness_timeout < 2 * self.heartbeat_interval:
             raise ConfigurationError(
                 f"{self.liveness_timeout:g} s is less than two heartbeats of "
                 f"{self.heartbeat_interval:g} s; one late heartbeat would lose every claim",
                 field="liveness_timeout",
             )
-        if self.drain_timeout < 0:
-            raise ConfigurationError("must not be negative", field="drain_timeout")
 
     @property
     def cpu_process_limit(self) -> int:
@@ -66,3 +74,26 @@ class EngineConfig:
     @property
     def thread_limit(self) -> int:
         return self.sync_threads or min(self.max_workers, 64)
+
+
+_POSITIVE = (
+    "heartbeat_interval",
+    "liveness_timeout",
+    "reaper_interval",
+    "schedule_poll_interval",
+    "shortest_poll",
+    "longest_poll",
+    "lease_floor",
+)
+
+
+def _check_count(field: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ConfigurationError(f"{value!r} is not a whole number from 1 on", field=field)
+
+
+def _check_seconds(field: str, value: object, *, zero: bool) -> None:
+    number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+    if not math.isfinite(number) or number < 0 or (number == 0 and not zero):
+        least = "0 or more" if zero else "more than 0"
+        raise ConfigurationError(f"{value!r} is not a number of seconds, {least}", field=field)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+CLIENT_PATIENCE = 10.0
+"""Seconds a client has for its request: one that never sends it must not keep a thread."""
 PROMETHEUS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -45,7 +47,9 @@ class HealthServer:
         self._thread.start()
 
     def stop(self) -> None:
-        self._server.shutdown()
+        if self._thread.is_alive():  # `shutdown` waits for a loop, for ever if there is none
+            self._server.shutdown()
+            self._thread.join()
         self._server.server_close()
 
     def answer(self, path: str) -> tuple[int, str, bytes]:
@@ -69,6 +73,8 @@ class HealthServer:
         server = self
 
         class Handler(BaseHTTPRequestHandler):
+            timeout = CLIENT_PATIENCE
+
             def do_GET(self) -> None:
                 status, content_type, body = server.answer(self.path)
                 self.send_response(status)
