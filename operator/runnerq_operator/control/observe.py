@@ -22,8 +22,9 @@ from runnerq_operator.control.reading import engines_of, reading_of, uncovered_t
 from runnerq_operator.fleet.port import Fleet, PodPhase, TemplateRefused
 from runnerq_operator.model.queue import PausedMode
 
-WORKER_CONNECTIONS = 12
-"""Connections that one worker process may hold on Postgres: its pool, its heartbeat, its listener."""
+WORKER_CONNECTIONS = 4
+"""Connections that one worker process holds on Postgres at most, all purposes together: the default of
+`runnerq worker --max-connections`."""
 
 
 class LookMemory(msgspec.Struct, frozen=True, kw_only=True):

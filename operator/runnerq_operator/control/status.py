@@ -210,7 +210,7 @@ def _decision_status(
     if entry is None or decision is None:
         return before
     at = (observation.read.as_of or observation.at).replace(microsecond=0)
-    return DecisionStatus(
+    made = DecisionStatus(
         pool=decision.pool,
         at=at,
         from_replicas=decision.current,
@@ -219,6 +219,10 @@ def _decision_status(
         summary=decision.summary[:_SUMMARY_LIMIT],
         explanation=decision_detail(entry, decision),
     )
+    # The same decision again is no news: its time is that of when it was first made.
+    if before is not None and msgspec.structs.replace(made, at=before.at) == before:
+        return before
+    return made
 
 
 def _duration(seconds: int | None) -> str:

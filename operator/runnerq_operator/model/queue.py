@@ -56,8 +56,8 @@ class PostgresBackend(Model, frozen=True, kw_only=True):
         int,
         number(
             "Connections that all workers of this queue may hold together; each worker process "
-            "takes 3. The operator's own two come on top.",
-            ge=3,
+            "takes 4. The operator's own two come on top.",
+            ge=4,
             le=10000,
         ),
     ] = 100
@@ -78,7 +78,7 @@ class Backend(Model, frozen=True, kw_only=True):
         ),
     )
 
-    postgres: Annotated[PostgresBackend, described("Postgres 13 or newer.")] | None = None
+    postgres: Annotated[PostgresBackend, described("Postgres 15 or newer.")] | None = None
     redis: (
         Annotated[
             RedisBackend,
