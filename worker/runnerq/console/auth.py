@@ -144,7 +144,7 @@ class TokenAuth:
         return f"{claim}.{self._sign(role, claim)}"
 
     def _role_of(self, token: str) -> Role | None:
-        offered = token.encode("utf-8", "surrogateescape")
+        offered = token.encode("utf-8", "surrogatepass")
         found: Role | None = None
         for role, expected in self._tokens.items():
             # No early exit: the time taken tells nothing about which token was close.
@@ -153,9 +153,11 @@ class TokenAuth:
         return found
 
     def _session(self, text: str) -> Principal | None:
+        if not text.isascii():
+            return None
         claim, _, signature = text.rpartition(".")
         parts = claim.split(".")
-        if len(parts) != 3 or not parts[1].isascii() or not parts[1].isdigit():
+        if len(parts) != 3 or not parts[1].isdigit():
             return None
         role = _ROLES.get(parts[0])
         if role is None or role not in self._tokens:
@@ -252,7 +254,7 @@ def _checked(token: str, field: str) -> bytes:
             "`python -c 'import secrets; print(secrets.token_urlsafe())'` makes a good one",
             field=field,
         )
-    return token.encode("utf-8", "surrogateescape")
+    return token.encode("utf-8", "surrogatepass")
 
 
 def _name(role: Role) -> str:
