@@ -12,7 +12,8 @@ from tests.cluster.api.server import ApiServer, api_server
 from runnerq_operator.kube.api import KubeApi
 from runnerq_operator.kube.connection import api_client, cluster_configuration
 
-CRDS = Path(__file__).parents[3] / "crds"
+CHART = Path(__file__).parents[3] / "charts" / "runnerq"
+RELEASE = "runnerq"
 
 
 class NoObserver:
@@ -24,9 +25,12 @@ class NoObserver:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[ApiServer, None, None]:
+    """With the chart installed, so that the CRDs are those that users get."""
     with api_server(tmp_path_factory.mktemp("api-server")) as running:
-        running.kubectl("apply", "--server-side", "-f", CRDS)
-        running.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", CRDS)
+        running.helm("install", RELEASE, CHART, "--namespace", RELEASE, "--create-namespace")
+        for crd in ("runnerqueues", "runnerworkerpools"):
+            name = f"crd/{crd}.runnerq.dev"
+            running.kubectl("wait", "--for=condition=Established", "--timeout=30s", name)
         yield running
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.cluster.commands import run
 from tests.cluster.local.binaries import build_binaries
-from tests.cluster.provider import find_kubectl
+from tests.cluster.provider import find_helm, find_kubectl
 
 ADMIN_TOKEN = "admin-of-a-private-test-server"
 _START_SECONDS = 60.0
@@ -31,6 +31,11 @@ class ApiServer:
         """Run kubectl as the administrator; raises CommandFailed with what it said."""
         command = [find_kubectl(), "--kubeconfig", str(self.kubeconfig), *map(str, arguments)]
         return run(command, stdin=stdin, timeout=60)
+
+    def helm(self, *arguments: str | Path) -> str:
+        """Run helm as the administrator; raises as `kubectl` does."""
+        command: list[str | Path] = [find_helm(), "--kubeconfig", self.kubeconfig, *arguments]
+        return run(command, timeout=120)
 
 
 @contextlib.contextmanager
