@@ -19,6 +19,7 @@ from runnerq.storage.records import ActivityEvent, ActivityState, Claim, EventKi
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
     from uuid import UUID
 
     from asyncpg import Record
@@ -29,16 +30,32 @@ if TYPE_CHECKING:
     from runnerq.storage.postgres.stream import Stream
     from runnerq.storage.records import ClaimRequest
 
-_HEADS_SECONDS = 0.1
+_REMEMBERED_SECONDS = 0.1
 """How long batches believe what was read about lanes: a lane that is missed waits that long at most."""
+_REMEMBERED_TIMES = 10
+"""Or this many times what reading took: it walks what is dead and not vacuumed, which may be much."""
+_REMEMBERED_MOST_SECONDS = 1.0
 _UNANSWERED_SECONDS = 30.0
 """How long a claim without an answer may still take effect: twice the server's limit."""
 
 
+class _Lane(NamedTuple):
+    type: str
+    priority: int
+    retried: int
+
+
+class _Head(NamedTuple):
+    """Nothing that may be claimed lies before it, as far as we know."""
+
+    due: datetime
+    id: UUID
+
+
 class _Heads(NamedTuple):
-    due: list[LaneHead]
+    due: dict[_Lane, _Head]
     now_ms: int
-    read_at: float
+    good_until: float
     version: int
     """Of the queue's work signal: new work makes the heads old."""
 
@@ -52,10 +69,14 @@ class _Attempt(NamedTuple):
     until: float
 
 
-class _Lane(NamedTuple):
-    type_id: int
-    priority: int
-    retried: int
+class _Request(NamedTuple):
+    """A claim request with the numbers of its queue and types."""
+
+    asked: ClaimRequest
+    queue_id: int
+    type_ids: Mapping[str, int]
+    names: Mapping[int, str]
+    attempts: list[_Attempt]
 
 
 class Claims:
@@ -67,27 +88,27 @@ class Claims:
         self._heads: dict[tuple[int, tuple[str, ...]], _Heads] = {}
         self._unanswered: list[_Attempt] = []
 
-    async def claim(self, request: ClaimRequest) -> list[Claim]:
-        if request.limit <= 0 or not request.types:
+    async def claim(self, asked: ClaimRequest) -> list[Claim]:
+        if asked.limit <= 0 or not asked.types:
             return []
-        queue_id = await self._names.queue(request.queue)
-        type_ids = await self._names.types(queue_id, request.types)
+        queue_id = await self._names.queue(asked.queue)
+        type_ids = await self._names.types(queue_id, asked.types)
         if self._unanswered:
-            await self.release_unanswered(request.queue, request.engine_id)
-        attempts: list[_Attempt] = []
+            await self.release_unanswered(asked.queue, asked.engine_id)
+        names = {type_id: name for name, type_id in type_ids.items()}
+        request = _Request(asked, queue_id, type_ids, names, [])
         try:
-            rows = await self._fill(request, queue_id, type_ids, attempts)
+            rows = await self._take(request)
             if rows:
-                names = {type_id: name for name, type_id in type_ids.items()}
 
                 async def told() -> list[ActivityEvent]:
                     return [_claimed(row, names[row["type_id"]]) for row in rows]
 
-                await self._stream.publish(request.queue, queue_id, told)
-                return [_claim(row, request.queue, names[row["type_id"]]) for row in rows]
+                await self._stream.publish(asked.queue, queue_id, told)
+                return [_claim(row, asked.queue, names[row["type_id"]]) for row in rows]
         except BaseException:
             # Cancelled or cut off: what these attempts took, nobody will ever hear of.
-            self._unanswered += attempts
+            self._unanswered += request.attempts
             raise
         return []
 
@@ -101,141 +122,125 @@ class Claims:
                 )
                 if released:
                     self._signals.work(queue, attempt.queue_id)
-            if attempt.until <= now:
+            if attempt.until <= now and attempt in self._unanswered:
                 self._unanswered.remove(attempt)
 
-    async def _fill(
-        self,
-        request: ClaimRequest,
-        queue_id: int,
-        type_ids: Mapping[str, int],
-        attempts: list[_Attempt],
-    ) -> list[Record]:
+    async def _take(self, request: _Request) -> list[Record]:
         rows: list[Record] = []
+        limit = request.asked.limit
 
-        async def walk(way: Walk) -> None:
-            attempt = _Attempt(
-                queue_id,
-                request.engine_id,
-                os.urandom(16),
-                asyncio.get_running_loop().time() + _UNANSWERED_SECONDS,
-            )
-            attempts.append(attempt)
-            limit = request.limit - len(rows)
-            taken = await self._walk(request, attempt, type_ids, way, limit=limit)
-            self._pass(request, queue_id, type_ids, taken)
+        async def walk(way: Walk, heads: _Heads) -> None:
+            taken = await self._walk(request, heads, way, limit - len(rows))
+            for row in taken:
+                # What was taken is no longer the head: the next batch sees which lane is behind.
+                heads.due[_lane_of(row, request.names)] = _Head(row["due"], row["id"])
             rows.extend(taken)
 
-        remembered = self._remembered(request, queue_id)
+        remembered = self._remembered(request)
         if remembered is not None:
-            await walk(self._plan(remembered, request, request.limit))
-            if len(rows) == request.limit:
+            await walk(_plan(remembered, request, limit), remembered)
+            if len(rows) == limit:
                 return rows
             # A short answer may only mean that what we remember is out of date.
-        heads = await self._read_heads(request, queue_id, type_ids)
+        heads = await self._read_heads(request)
         if heads.due:
-            way = self._plan(heads, request, request.limit - len(rows))
-            await walk(way)
-            if way.shared and len(rows) < request.limit:
-                await walk(unshared(way, request.limit - len(rows)))
+            way = _plan(heads, request, limit - len(rows))
+            await walk(way, heads)
+            if way.shared and len(rows) < limit:
+                await walk(unshared(way, limit - len(rows)), heads)
         return rows
 
-    def _plan(self, heads: _Heads, request: ClaimRequest, limit: int) -> Walk:
-        return plan_walk(heads.due, now_ms=heads.now_ms, ageing_ms=request.ageing_ms, limit=limit)
-
-    def _remembered(self, request: ClaimRequest, queue_id: int) -> _Heads | None:
-        heads = self._heads.get((queue_id, request.types))
-        if heads is None or request.limit == 1 or not heads.due:
+    def _remembered(self, request: _Request) -> _Heads | None:
+        heads = self._heads.get((request.queue_id, request.asked.types))
+        if heads is None or request.asked.limit == 1 or not heads.due:
             return None
-        age = asyncio.get_running_loop().time() - heads.read_at
-        current = self._signals.work_arrived.of(request.queue).version()
-        return heads if age < _HEADS_SECONDS and heads.version == current else None
+        current = self._signals.work_arrived.of(request.asked.queue).version()
+        fresh = asyncio.get_running_loop().time() < heads.good_until
+        return heads if fresh and heads.version == current else None
 
-    def _pass(
-        self,
-        request: ClaimRequest,
-        queue_id: int,
-        type_ids: Mapping[str, int],
-        taken: list[Record],
-    ) -> None:
-        """What was taken from a lane is no longer its head: remember the last of it as a lower bound, so
-        that the next batch sees which lane is behind."""
-        heads = self._heads.get((queue_id, request.types))
-        if heads is not None and taken:
-            names = {type_id: name for name, type_id in type_ids.items()}
-            last = {_lane_of(row): row for row in taken}
-            for place, head in enumerate(heads.due):
-                row = last.get(_Lane(type_ids[head.type], head.priority, head.retried))
-                if row is not None:
-                    heads.due[place] = _head(row, names, head.retried)
-
-    async def _read_heads(
-        self, request: ClaimRequest, queue_id: int, type_ids: Mapping[str, int]
-    ) -> _Heads:
-        signal = self._signals.work_arrived.of(request.queue)
-        self._signals.work_arrived.know(request.queue, queue_id)
-        version = signal.version()
-        rows = await self._database.fetch("lane_heads", list(type_ids.values()))
-        names = {type_id: name for name, type_id in type_ids.items()}
-        due = [_head(row, names, row["retried"]) for row in rows if row["due"] <= row["now"]]
+    async def _read_heads(self, request: _Request) -> _Heads:
+        queue, work = request.asked.queue, self._signals.work_arrived
+        work.know(queue, request.queue_id)
+        version = work.of(queue).version()
+        loop = asyncio.get_running_loop()
+        asked_at = loop.time()
+        rows = await self._database.fetch("lane_heads", list(request.type_ids.values()))
+        read_at = loop.time()
         waits = [row["due"] - row["now"] for row in rows if row["due"] > row["now"]]
         if waits:
-            self._signals.work_arrived.due_in(request.queue, min(waits).total_seconds())
+            work.due_in(queue, min(waits).total_seconds())
         heads = _Heads(
-            due=due,
+            due={
+                _Lane(request.names[row["type_id"]], row["priority"], row["retried"]): _Head(
+                    row["due"], row["id"]
+                )
+                for row in rows
+                if row["due"] <= row["now"]
+            },
             now_ms=milliseconds(rows[0]["now"]) if rows else 0,
-            read_at=asyncio.get_running_loop().time(),
+            good_until=read_at
+            + min(
+                max(_REMEMBERED_SECONDS, _REMEMBERED_TIMES * (read_at - asked_at)),
+                _REMEMBERED_MOST_SECONDS,
+            ),
             version=version,
         )
-        self._heads[queue_id, request.types] = heads
+        self._heads[request.queue_id, request.asked.types] = heads
         return heads
 
-    async def _walk(
-        self,
-        request: ClaimRequest,
-        attempt: _Attempt,
-        type_ids: Mapping[str, int],
-        way: Walk,
-        *,
-        limit: int,
-    ) -> list[Record]:
+    async def _walk(self, request: _Request, heads: _Heads, way: Walk, limit: int) -> list[Record]:
+        attempt = _Attempt(
+            request.queue_id,
+            request.asked.engine_id,
+            os.urandom(16),
+            asyncio.get_running_loop().time() + _UNANSWERED_SECONDS,
+        )
+        request.attempts.append(attempt)
+        lanes = [_Lane(lane.type, lane.priority, lane.retried) for lane in way.lanes]
         rows = await self._database.fetch(
             "claim",
-            request.engine_id,
+            attempt.engine_id,
             attempt.queue_id,
-            [type_ids[lane.type] for lane in way.lanes],
-            [lane.priority for lane in way.lanes],
-            [lane.retried for lane in way.lanes],
+            [request.type_ids[lane.type] for lane in lanes],
+            [lane.priority for lane in lanes],
+            [lane.retried for lane in lanes],
             way.groups,
             way.quotas,
             limit,
             attempt.secret,
-            request.lease_floor_ms,
-            request.lease_margin_ms,
+            request.asked.lease_floor_ms,
+            request.asked.lease_margin_ms,
+            [heads.due[lane].due for lane in lanes],
+            [heads.due[lane].id for lane in lanes],
             repeatable=False,
         )
-        rank = {
-            _Lane(type_ids[lane.type], lane.priority, lane.retried): place
-            for place, lane in enumerate(way.lanes)
-        }
+        rank = {lane: place for place, lane in enumerate(lanes)}
         # RETURNING has the order of the update, not that of the walk.
-        rows.sort(key=lambda row: (rank[_lane_of(row)], row["due"], row["id"]))
+        rows.sort(key=lambda row: (rank[_lane_of(row, request.names)], row["due"], row["id"]))
         return rows
 
 
-def _lane_of(row: Record) -> _Lane:
-    """Where a claimed row waited: its attempt is counted already."""
-    return _Lane(row["type_id"], row["priority"], min(row["attempt"] - 1, RETRIED_CAP))
-
-
-def _head(row: Record, names: Mapping[int, str], retried: int) -> LaneHead:
-    return LaneHead(
-        type=names[row["type_id"]],
-        priority=row["priority"],
-        retried=retried,
-        due_ms=milliseconds(row["due"]),
-        id=row["id"],
+def _plan(heads: _Heads, request: _Request, limit: int) -> Walk:
+    return plan_walk(
+        [
+            LaneHead(
+                type=lane.type,
+                priority=lane.priority,
+                retried=lane.retried,
+                due_ms=milliseconds(head.due),
+                id=head.id,
+            )
+            for lane, head in heads.due.items()
+        ],
+        now_ms=heads.now_ms,
+        ageing_ms=request.asked.ageing_ms,
+        limit=limit,
     )
+
+
+def _lane_of(row: Record, names: Mapping[int, str]) -> _Lane:
+    """Where a claimed row waited: its attempt is counted already."""
+    return _Lane(names[row["type_id"]], row["priority"], min(row["attempt"] - 1, RETRIED_CAP))
 
 
 def _claim(row: Record, queue: str, type_name: str) -> Claim:

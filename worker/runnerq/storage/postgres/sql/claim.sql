@@ -1,8 +1,9 @@
 -- Take up to $8 due activities for engine $1 of queue $2, walking the lanes ($3 type, $4 priority, $5 retried)
--- in the order given. Lanes come in groups ($6: each lane's group, $7: at most how many of each group), by
+-- in the order given, each from its head ($12 due, $13 id) on. Lanes come in groups ($6: each lane's group, $7: at most how many of each group), by
 -- which retried work is held to its share.
 -- Each lane is one index range, read in order and left as soon as enough is locked: foreign types and
 -- future work are never visited. `ORDER BY priority, due` over all types would sort the whole backlog.
+-- What was claimed before a lane's head leaves dead index entries behind; they are not walked again.
 -- The engine's row is locked against `cordon`, which waits for us and which we cannot overtake; it does
 -- not conflict with heartbeats. No such engine, cordoned or stopped: no lane is walked.
 -- ctid = ANY: the rows are locked by this very statement, so their places cannot change.
@@ -19,11 +20,12 @@ picked AS MATERIALIZED (
   CROSS JOIN unnest($7::int[]) WITH ORDINALITY AS share(quota, number)
   CROSS JOIN LATERAL (
     SELECT taken.place
-    FROM unnest($3::int[], $4::smallint[], $5::smallint[], $6::bigint[]) AS lane(type_id, priority, retried, number)
+    FROM unnest($3::int[], $4::smallint[], $5::smallint[], $6::bigint[], $12::timestamptz[], $13::uuid[])
+      AS lane(type_id, priority, retried, number, due, id)
     CROSS JOIN LATERAL (
       SELECT a.ctid AS place FROM {schema}.runnerq_activities a
       WHERE a.state IN ({waiting}) AND a.type_id = lane.type_id AND a.priority = lane.priority
-        AND a.retried = lane.retried AND a.due <= now()
+        AND a.retried = lane.retried AND (a.due, a.id) >= (lane.due, lane.id) AND a.due <= now()
       ORDER BY a.due, a.id LIMIT share.quota FOR UPDATE SKIP LOCKED) taken
     WHERE lane.number = share.number
     LIMIT share.quota) walk
