@@ -33,15 +33,16 @@ def postgres_url(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @asynccontextmanager
-async def schema_of_its_own(url: str) -> AsyncGenerator[str]:
+async def schema_of_its_own(url: str, name: str = "") -> AsyncGenerator[str]:
     """A schema name nobody else uses; whatever was made in it is dropped at the end."""
-    schema = f"test_{uuid.uuid4().hex[:12]}"
+    schema = name or f"test_{uuid.uuid4().hex[:12]}"
     try:
         yield schema
     finally:
         connection = await asyncpg.connect(url)
         try:
-            await connection.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')
+            quoted = schema.replace('"', '""')
+            await connection.execute(f'DROP SCHEMA IF EXISTS "{quoted}" CASCADE')
         finally:
             await connection.close()
 

@@ -55,7 +55,7 @@ def binaries(version: str) -> Path:
     return folder
 
 
-def _server_account() -> pwd.struct_passwd | None:
+def server_account() -> pwd.struct_passwd | None:
     """Postgres refuses to run as root: as root, the account to run it as instead."""
     if os.geteuid() != 0:
         return None
@@ -83,7 +83,7 @@ class PostgresServer:
         self.port = 0
         self._settings = settings
         self._bin = binaries(version)
-        account = _server_account()
+        account = server_account()
         self._uid = account and account.pw_uid
         self._gid = account and account.pw_gid
         self._folder = Path(tempfile.mkdtemp(prefix=f"runnerq-{version}-"))

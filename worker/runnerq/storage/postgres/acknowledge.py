@@ -110,7 +110,7 @@ class Acknowledger:
             taken |= back
             ended += [one for (one, _), state in back.items() if state.terminal]
             if any(not state.terminal for state in back.values()):
-                self._signals.work(queue, queue_id)
+                self._signals.work(queue)
         if ended:
             self._signals.ended(ended)
         if taken:

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
         StreamGap,
     )
 
-_CAPABILITIES = Capabilities(name="postgres")
+_CAPABILITIES = Capabilities(name="postgres", native_schedule=True)
 
 
 class PostgresBackend:

@@ -121,7 +121,7 @@ class Claims:
                     "release_unanswered", attempt.queue_id, engine_id, attempt.secret
                 )
                 if released:
-                    self._signals.work(queue, attempt.queue_id)
+                    self._signals.work(queue)
             if attempt.until <= now and attempt in self._unanswered:
                 self._unanswered.remove(attempt)
 
@@ -160,7 +160,6 @@ class Claims:
 
     async def _read_heads(self, request: _Request) -> _Heads:
         queue, work = request.asked.queue, self._signals.work_arrived
-        work.know(queue, request.queue_id)
         version = work.of(queue).version()
         loop = asyncio.get_running_loop()
         asked_at = loop.time()

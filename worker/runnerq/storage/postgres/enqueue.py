@@ -112,7 +112,7 @@ class Enqueuer:
             if outcome.status is EnqueueStatus.CREATED
         ]
         if new:
-            self._signals.work(queue, queue_id)
+            self._signals.work(queue)
 
             async def told() -> list[ActivityEvent]:
                 now = instant(self._partitions.now_ms())

@@ -81,7 +81,7 @@ class Leases:
         if ended:
             self._signals.ended(ended)
         if len(reaped) > len(ended):
-            self._signals.work(queue, queue_id)
+            self._signals.work(queue)
 
         async def told() -> list[ActivityEvent]:
             return [

@@ -41,8 +41,12 @@ class Subscriber(Protocol):
         """A message of another process."""
         ...
 
+    def listening(self) -> None:
+        """Messages come from now on; what was sent before this was not heard."""
+        ...
+
     def missed(self) -> None:
-        """The connection was away: messages may have been lost."""
+        """Messages come again; the connection was away, and what was sent meanwhile is lost."""
         ...
 
 
@@ -52,18 +56,22 @@ class Listener:
         self._own_tag = own_tag
         self._subscribers: dict[str, Subscriber] = {}
         self._changed = asyncio.Event()
-        self._listening = False
+        self._listening: dict[str, asyncio.Event] = {}
         self._background = Background("runnerq-listen", self._supervise)
-
-    @property
-    def listening(self) -> bool:
-        return self._listening
 
     def subscribe(self, channel: str, subscriber: Subscriber) -> None:
         """Hear a channel from soon on. Idempotent."""
         if channel not in self._subscribers:
             self._subscribers[channel] = subscriber
+            self._listening[channel] = asyncio.Event()
             self._changed.set()
+
+    async def ready(self, channel: str, timeout: float) -> bool:
+        """Whether messages of a subscribed channel come, waiting for it up to `timeout` seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._listening[channel].wait()
+        return self._listening[channel].is_set()
 
     def start(self) -> None:
         self._background.start()
@@ -92,7 +100,8 @@ class Listener:
                 except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
                     _log.warning("the connection that listens was lost: %s", error)
                 finally:
-                    self._listening = False
+                    for listening in self._listening.values():
+                        listening.clear()
                     connection.terminate()
             await asyncio.sleep(_BACKOFF_SECONDS[min(failures, len(_BACKOFF_SECONDS) - 1)])
             failures += 1
@@ -101,17 +110,17 @@ class Listener:
         """Until the connection is lost."""
         lost = asyncio.Event()
         connection.add_termination_listener(lambda _: lost.set())
-        heard: set[str] = set()
+        known = set(self._subscribers) if back else set[str]()
         while not lost.is_set():
             self._changed.clear()
-            for channel in self._subscribers.keys() - heard:
-                await connection.add_listener(channel, self._heard)
-                heard.add(channel)
-            if not self._listening:
-                self._listening = True
-                if back:
-                    for subscriber in self._subscribers.values():
+            for channel, subscriber in list(self._subscribers.items()):
+                if not self._listening[channel].is_set():
+                    await connection.add_listener(channel, self._heard)
+                    self._listening[channel].set()
+                    if channel in known:
                         subscriber.missed()
+                    else:
+                        subscriber.listening()
             await _first(lost, self._changed, timeout=_PROBE_SECONDS)
             if not lost.is_set():
                 await connection.execute("SELECT 1")

@@ -31,7 +31,7 @@ class Requeuer:
             "requeue", queue_id, list(dict.fromkeys(activity_ids)), actor
         )
         if rows:
-            self._signals.work(queue, queue_id)
+            self._signals.work(queue)
             names = await self._names.names_of(queue_id, [row["type_id"] for row in rows])
 
             async def told() -> list[ActivityEvent]:

@@ -92,6 +92,9 @@ class Results:
     def heard(self, lines: Sequence[str]) -> None:
         self._ended([UUID(hex=line) for line in lines])
 
+    def listening(self) -> None:
+        self.missed()
+
     def missed(self) -> None:
         self._ended(list(self._waiters))
 

@@ -13,6 +13,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+import msgspec
+
 from runnerq.storage.postgres.listener import Listener
 from runnerq.storage.postgres.notifier import Notifier
 from runnerq.storage.wakeup import Wakeup
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from runnerq.storage.postgres.connections import Database
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(str).decode
 
 _ANNOUNCED_SECONDS = 30.0
 """How long a process is believed to wait for an id; it says so again every third of this."""
@@ -61,10 +66,10 @@ class Signals:
         await self.listener.stop()
         await self.notifier.stop()
 
-    def work(self, queue: str, queue_id: int) -> None:
+    def work(self, queue: str) -> None:
         """A queue has new work, due or not."""
-        self.work_arrived.notify(queue, queue_id)
-        self.notifier.add(self.channels.work, (str(queue_id),))
+        self.work_arrived.notify(queue)
+        self.notifier.add(self.channels.work, (_encode(queue).decode(),))
 
     def on_ended(self, callback: Callable[[Sequence[UUID]], None]) -> None:
         """Have `callback` told of ids that ended, here or elsewhere."""
@@ -88,20 +93,14 @@ class WorkSignals:
     def __init__(self, signals: Signals) -> None:
         self._signals = signals
         self._wakeups: defaultdict[str, Wakeup] = defaultdict(Wakeup)
-        self._queues: dict[int, str] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def of(self, queue: str) -> Wakeup:
         self._signals.listener.subscribe(self._signals.channels.work, self)
         return self._wakeups[queue]
 
-    def notify(self, queue: str, queue_id: int) -> None:
-        self._queues[queue_id] = queue
+    def notify(self, queue: str) -> None:
         self._wakeups[queue].notify()
-
-    def know(self, queue: str, queue_id: int) -> None:
-        """So that messages of other processes about this queue are understood."""
-        self._queues[queue_id] = queue
 
     def due_in(self, queue: str, seconds: float) -> None:
         """Wake when work that waits for its time is due; the earliest such time counts."""
@@ -121,9 +120,12 @@ class WorkSignals:
 
     def heard(self, lines: Sequence[str]) -> None:
         for line in lines:
-            queue = self._queues.get(int(line))
-            if queue is not None:
-                self._wakeups[queue].notify()
+            wakeup = self._wakeups.get(_decode(line))
+            if wakeup is not None:
+                wakeup.notify()
+
+    def listening(self) -> None:
+        self.missed()
 
     def missed(self) -> None:
         for wakeup in self._wakeups.values():
@@ -150,5 +152,8 @@ class Awaited:
         for line in lines:
             self._until[UUID(hex=line)] = now + _ANNOUNCED_SECONDS
 
+    def listening(self) -> None:
+        """Who waits says so again before long."""
+
     def missed(self) -> None:
-        """They say so again."""
+        """Who waits says so again before long."""

@@ -21,6 +21,7 @@ from runnerq.errors import StorageError
 from runnerq.storage.broadcast import Broadcast
 from runnerq.storage.postgres.background import Background
 from runnerq.storage.postgres.codes import EVENT_CODE, EVENT_OF, STATE_CODE, STATE_OF
+from runnerq.storage.postgres.connections import CONNECT_SECONDS
 from runnerq.storage.records import ActivityEvent, ErrorInfo, ErrorKind
 
 if TYPE_CHECKING:
@@ -100,7 +101,8 @@ class Stream:
     ) -> AsyncGenerator[AsyncIterator[ActivityEvent | StreamGap]]:
         queue_id = await self._names.queue(queue)
         self._queues[queue_id] = queue
-        self._signals.listener.subscribe(self._signals.channels.transitions, self)
+        listener, channel = self._signals.listener, self._signals.channels.transitions
+        listener.subscribe(channel, self)
         self._watching[queue] += 1
         try:
             async with self._local.subscribe(queue) as events:
@@ -109,6 +111,8 @@ class Stream:
                 if not self._database.pooled:
                     # Until then another process may still believe that nobody watches.
                     await asyncio.sleep(_LOOK_SECONDS)
+                    if not await listener.ready(channel, CONNECT_SECONDS):
+                        self._local.gap(queue, "transitions of other processes do not arrive yet")
                 yield events
         finally:
             self._watching[queue] -= 1
@@ -124,6 +128,9 @@ class Stream:
             queue = self._queues.get(told.queue_id)
             if queue is not None and self._watching[queue]:
                 self._local.publish(queue, (_event(told),))
+
+    def listening(self) -> None:
+        """`subscribe` waits for it."""
 
     def missed(self) -> None:
         self._gap("the connection to the database was lost")
