@@ -24,7 +24,8 @@ SIZE_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
 class MetricsSink(Protocol):
-    """Plug in any monitoring system. Durations are seconds, or a timedelta."""
+    """Plug in any monitoring system. Durations are seconds, or a timedelta. A sink that derives from
+    this class needs `inc_counter` only; the other calls do nothing by default."""
 
     def inc_counter(
         self, name: str, value: float = 1, labels: Mapping[str, str] | None = None
@@ -32,15 +33,16 @@ class MetricsSink(Protocol):
 
     def observe_duration(
         self, name: str, duration: float | timedelta, labels: Mapping[str, str] | None = None
-    ) -> None: ...
+    ) -> None:
+        """Ignored by default."""
 
     def observe_size(
         self, name: str, value: float, labels: Mapping[str, str] | None = None
-    ) -> None: ...
+    ) -> None:
+        """Ignored by default."""
 
-    def set_gauge(
-        self, name: str, value: float, labels: Mapping[str, str] | None = None
-    ) -> None: ...
+    def set_gauge(self, name: str, value: float, labels: Mapping[str, str] | None = None) -> None:
+        """Ignored by default."""
 
 
 class NoopMetrics:
@@ -117,9 +119,15 @@ class _Guarded:
 
 class PrometheusMetrics:
     """Measurements as Prometheus metrics in `registry` (a new one by default). Needs the extra
-    `runnerq[metrics]`. A metric appears with its first measurement."""
+    `runnerq[metrics]`. A metric appears with its first measurement, and with the text that
+    `descriptions` has for it."""
 
-    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+    def __init__(
+        self,
+        registry: CollectorRegistry | None = None,
+        *,
+        descriptions: Mapping[str, str] | None = None,
+    ) -> None:
         try:
             import prometheus_client
         except ModuleNotFoundError as error:
@@ -128,6 +136,7 @@ class PrometheusMetrics:
             ) from error
         self._client = prometheus_client
         self.registry = registry if registry is not None else prometheus_client.CollectorRegistry()
+        self._descriptions = DESCRIPTIONS if descriptions is None else descriptions
         self._metrics: dict[str, Counter | Gauge | Histogram] = {}
         # Children by name and label values: prometheus_client's own look-up costs several times more.
         self._children: dict[tuple[str, tuple[tuple[str, str], ...]], Any] = {}
@@ -165,7 +174,7 @@ class PrometheusMetrics:
         return child
 
     def _make(self, kind: str, name: str, label_names: tuple[str, ...]) -> Any:
-        text = DESCRIPTIONS.get(name, name)
+        text = self._descriptions.get(name, name)
         client, registry = self._client, self.registry
         made: Counter | Gauge | Histogram
         if kind == "counter":
