@@ -45,8 +45,9 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """What a backend can do. The engine refuses at start what is missing; nothing is faked."""
 
     name: str
-    native_schedule: bool = True
-    """Due work is claimable by itself; False: `process_scheduled` must be called."""
+    native_schedule: bool = False
+    """Due work is claimable by itself; False: `process_scheduled` must be called. A backend has to say
+    so: one that forgets is promoted for nothing, while the other way round due work would never run."""
     priorities: bool = True
     type_filter: bool = True
     durable: bool = True

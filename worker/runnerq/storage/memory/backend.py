@@ -50,7 +50,9 @@ if TYPE_CHECKING:
         StreamGap,
     )
 
-_CAPABILITIES = Capabilities(name="memory", durable=False, cross_process=False)
+_CAPABILITIES = Capabilities(
+    name="memory", native_schedule=True, durable=False, cross_process=False
+)
 _WAITING = frozenset({ActivityState.PENDING, ActivityState.RETRYING, ActivityState.SCHEDULED})
 
 

@@ -98,7 +98,7 @@ class SqliteBackend:
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(name="sqlite")
+        return Capabilities(name="sqlite", native_schedule=True)
 
     @property
     def default_queue(self) -> str:
