@@ -14,11 +14,18 @@ from runnerq.storage.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from runnerq.engine.attempt import Attempt
     from runnerq.metrics import MetricsSink
-    from runnerq.storage.records import Acknowledged, Acknowledgement, Claim
+    from runnerq.storage.records import Acknowledged, Acknowledgement, Claim, Reaped
+
+OUTCOMES = (*(kind.value for kind in OutcomeKind), "dead_letter", "claim_lost")
+"""What an attempt can end as."""
+LOSSES = ("taken_over", "cut_off", "engine_forgotten", "late_outcome")
+"""How a claim can be lost."""
+FAILED_BEATS = ("no_answer", "unknown_engine")
+"""What can be wrong with a heartbeat."""
 
 
 class Account:
@@ -43,6 +50,27 @@ class Account:
             )
             for name in tuple(self._started)
         }
+
+    def opened(self, types: Iterable[str], version: str) -> None:
+        """The engine of this version starts with these types. Every counter begins at a visible
+        zero: a rate never sees the rise of one that first appears at 1."""
+        queue, count = {"queue": self._queue}, self._metrics.inc_counter
+        for name in types:
+            typed = {**queue, "type": name}
+            count("runnerq_activities_started_total", 0, typed)
+            for outcome in OUTCOMES:
+                count("runnerq_activities_finished_total", 0, {**typed, "outcome": outcome})
+        for reason in LOSSES:
+            count("runnerq_leases_lost_total", 0, {**queue, "reason": reason})
+        for reason in FAILED_BEATS:
+            count("runnerq_worker_heartbeat_failures_total", 0, {"reason": reason})
+        for outcome in ("hit", "empty", "error"):
+            count("runnerq_fetches_total", 0, {**queue, "outcome": outcome})
+        self.handed_back(0)
+        self.reaped([])
+        self._metrics.set_gauge(
+            "runnerq_build_info", 1, {"component": "worker", "version": version}
+        )
 
     def claimed(self, claims: list[Claim]) -> None:
         counts = Counter(claim.type for claim in claims)
@@ -89,11 +117,24 @@ class Account:
             "runnerq_leases_lost_total", count, {"queue": self._queue, "reason": reason}
         )
 
+    def beat_failed(self, reason: str) -> None:
+        self._metrics.inc_counter("runnerq_worker_heartbeat_failures_total", 1, {"reason": reason})
+
     def handed_back(self, count: int) -> None:
         self._metrics.inc_counter("runnerq_handed_back_total", count, {"queue": self._queue})
 
-    def reaped(self, count: int) -> None:
-        self._metrics.inc_counter("runnerq_reaped_total", count, {"queue": self._queue})
+    def reaped(self, reaped: list[Reaped]) -> None:
+        """Activities were taken back from owners that are gone. Those without attempts left have
+        ended now, and nobody else will count it."""
+        queue = {"queue": self._queue}
+        self._metrics.inc_counter("runnerq_reaped_total", len(reaped), queue)
+        dead = Counter(item.type for item in reaped if item.state is ActivityState.DEAD_LETTER)
+        for name, count in dead.items():
+            self._metrics.inc_counter(
+                "runnerq_activities_finished_total",
+                count,
+                {**queue, "type": name, "outcome": "dead_letter"},
+            )
 
 
 def outcome_word(acknowledgement: Acknowledgement, answer: Acknowledged) -> str:

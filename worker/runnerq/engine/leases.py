@@ -89,6 +89,7 @@ class Leases(Service):
         self._gate.set(Closed.CORDONED, closed=reply.cordoned)
         if not reply.known:
             log.error("the backend no longer knows this engine; its claims are handed back")
+            self._account.beat_failed("unknown_engine")
             self._forgotten = True
             self._interrupt(Cause.CUT_OFF, self._slots.held, "engine_forgotten")
         self._gate.set(Closed.CUT_OFF, closed=False)
@@ -96,6 +97,7 @@ class Leases(Service):
 
     def heartbeat_failed(self, error: str) -> None:
         log.warning("heartbeat failed: %s", error)
+        self._account.beat_failed("no_answer")
 
     def silent(self, seconds: float) -> None:
         """The backend has not answered a heartbeat for so long; called again and again."""

@@ -182,6 +182,7 @@ class WorkerEngine:
             await self.backend.open()
             self._compose()
             await self._register()
+            self._account.opened(self.types, self.info.version)
             self.phase = Phase.RUNNING
             self._heartbeat.start()
             self._slots.start()
@@ -402,7 +403,7 @@ class WorkerEngine:
                     log.error("activity %s was acknowledged twice, differently", answer.id)
 
     def _work_reaped(self, reaped: list[Reaped]) -> None:
-        self._account.reaped(len(reaped))
+        self._account.reaped(reaped)
         for item in reaped:
             self._endings.ended(_claim_of(item, self.config.queue_name), item.state, item.error)
 
