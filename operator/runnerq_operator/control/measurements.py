@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from runnerq.metrics import MetricsSink
 from runnerq_operator.autoscale.decide import Decision
+from runnerq_operator.autoscale.explanation import LIMITS
 from runnerq_operator.control.observation import Observation, PoolObservation
 from runnerq_operator.control.queue_loop import PassResult
 from runnerq_operator.control.report import QueueEvent
@@ -18,6 +21,8 @@ _DIRECTIONS = {
     "ScaledDown": "down",
     "ScaledToZero": "down",
 }
+_TERMS = ("steady", "headroom", "schedule", "drain", "hold")
+"""Of an explanation, what each alone asks for."""
 
 
 class Measurements:
@@ -94,5 +99,40 @@ class Measurements:
             gauges["runnerq_autoscaler_last_evaluation_timestamp_seconds"] = (
                 observation.at.timestamp()
             )
+            self._explanation(decision, labels)
         for name, value in gauges.items():
             self._metrics.set_gauge(name, value, labels=labels)
+
+    def _explanation(self, decision: Decision, labels: dict[str, str]) -> None:
+        """Why: each term, and the limit that the number met."""
+        explanation = decision.explanation
+        terms = explanation.terms
+        for term in _TERMS:
+            # Without a reading there are no terms; the last ones must not stay on show.
+            asked = math.nan if terms is None else getattr(terms, term) / terms.slots_per_worker
+            self._metrics.set_gauge(
+                "runnerq_autoscaler_recommended_replicas", asked, labels={**labels, "term": term}
+            )
+        for limit in sorted(LIMITS):
+            self._metrics.set_gauge(
+                "runnerq_autoscaler_limited",
+                float(explanation.clamped_by == limit),
+                labels={**labels, "by": limit},
+            )
+
+
+DESCRIPTIONS = {
+    "runnerq_operator_reconciles_total": "Passes of the loops, by outcome.",
+    "runnerq_operator_reconcile_duration_seconds": "Time of one pass.",
+    "runnerq_resource_condition": "1 for the current status of each condition.",
+    "runnerq_autoscaler_decisions_total": "Changes of a pool's replicas, with the deciding reason.",
+    "runnerq_autoscaler_recommended_replicas": "What one term alone asks for, before limits.",
+    "runnerq_autoscaler_limited": "1 for the limit that the decision met.",
+    "runnerq_autoscaler_last_evaluation_timestamp_seconds": "When the pool was last decided on.",
+    "runnerq_pool_replicas_current": "Workers that exist and are not on their way out.",
+    "runnerq_pool_replicas_ready": "Workers that are ready.",
+    "runnerq_pool_replicas_desired": "What the autoscaler decided.",
+    "runnerq_pool_replicas_min": "The pool's minimum.",
+    "runnerq_pool_replicas_max": "The pool's maximum.",
+}
+"""Help texts of what is measured here; docs/metrics.md is compared with what is shown."""

@@ -16,12 +16,12 @@ from runnerq.connection import open_backend
 from runnerq.storage.ports import Storage
 from runnerq_operator.control.controller import Controller
 from runnerq_operator.control.desired import BackendAddress
+from runnerq_operator.control.leader_metrics import LeaderMetrics
 from runnerq_operator.fleet.kubernetes import KubernetesFleet
 from runnerq_operator.fleet.port import QueueKey
 from runnerq_operator.kube.consoles import Consoles
 from runnerq_operator.kube.events import EventRecorder
 from runnerq_operator.kube.kinds import QUEUE
-from runnerq_operator.kube.leader_metrics import LeaderMetrics
 from runnerq_operator.kube.queue_feed import QueueFeed
 from runnerq_operator.kube.status import KubernetesStatusSink
 
@@ -47,7 +47,8 @@ class LeaderTerm:
     ) -> None:
         self._caches = caches
         self._began = time.monotonic()
-        self._metrics = LeaderMetrics(self._exists)
+        # Conditions are shown from the objects themselves, those of the pools too; see metrics.py.
+        self._metrics = LeaderMetrics(self._exists, without={"runnerq_resource_condition"})
         self._fleet = KubernetesFleet(api, caches, drift=metrics.drift)
         events = EventRecorder(api, caches, instance=settings.identity)
         self._controller = Controller(

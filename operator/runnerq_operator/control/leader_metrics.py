@@ -7,7 +7,7 @@ that a former leader kept, would be summed with the present one.
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 
 from runnerq.metrics import PrometheusMetrics
 from runnerq.storage.records import EngineState, QueueDemand
+from runnerq_operator.control.measurements import DESCRIPTIONS
 from runnerq_operator.control.reading import alive
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 MAX_TYPES = 200
 """Type values per queue; the rest are summed under the type "other"."""
-_FROM_OBJECTS = frozenset({"runnerq_resource_condition"})
-"""Made from the objects themselves at each scrape, the pools' too; see metrics.py."""
 
 _Labels = tuple[tuple[str, str], ...]
 
@@ -36,13 +35,17 @@ _Labels = tuple[tuple[str, str], ...]
 class LeaderMetrics(Collector):
     """Implements `MetricsSink`; `observed` takes what each pass found. One per term of leadership.
 
-    What is shown follows at each scrape from the queues that `exists` and from their pools.
+    What is shown follows at each scrape from the queues that `exists` and from their pools. `without`
+    names what somebody else shows better.
     """
 
-    def __init__(self, exists: Callable[[QueueKey], bool]) -> None:
+    def __init__(
+        self, exists: Callable[[QueueKey], bool], *, without: Collection[str] = ()
+    ) -> None:
         self._exists = exists
+        self._without = frozenset(without)
         self.registry = CollectorRegistry()
-        self._durations = PrometheusMetrics(self.registry)
+        self._durations = PrometheusMetrics(self.registry, descriptions=DESCRIPTIONS)
         self._gauges: dict[str, dict[_Labels, float]] = {}
         self._counters: dict[str, dict[_Labels, float]] = {}
         self._observations: dict[QueueKey, Observation] = {}
@@ -66,7 +69,7 @@ class LeaderMetrics(Collector):
         self._durations.observe_size(name, value, labels)
 
     def set_gauge(self, name: str, value: float, labels: Mapping[str, str] | None = None) -> None:
-        if name not in _FROM_OBJECTS:
+        if name not in self._without:
             self._gauges.setdefault(name, {})[_key(labels)] = value
 
     def observed(self, observation: Observation) -> None:
@@ -80,12 +83,12 @@ class LeaderMetrics(Collector):
     def collect(self) -> Iterable[Metric]:
         self._prune()
         for name, series in self._gauges.items():
-            gauge = GaugeMetricFamily(name, name, labels=_names(series))
+            gauge = GaugeMetricFamily(name, DESCRIPTIONS.get(name, name), labels=_names(series))
             for labels, value in series.items():
                 gauge.add_metric(_values(labels), value)
             yield gauge
         for name, series in self._counters.items():
-            counter = CounterMetricFamily(name, name, labels=_names(series))
+            counter = CounterMetricFamily(name, DESCRIPTIONS.get(name, name), labels=_names(series))
             for labels, value in series.items():
                 counter.add_metric(_values(labels), value)
             yield counter
@@ -100,11 +103,13 @@ class LeaderMetrics(Collector):
             for observation in self._observations.values()
             for pool in observation.pools
         }
+        queues = {(key.namespace, key.name) for key in self._observations}
         for series in (*self._gauges.values(), *self._counters.values()):
             for labels in list(series):
                 known = dict(labels)
-                pool = known.get("pool")
-                if pool is not None and (known.get("resource_namespace"), pool) not in pools:
+                namespace, pool, queue = map(known.get, ("resource_namespace", "pool", "name"))
+                gone = pool is not None and (namespace, pool) not in pools
+                if gone or (queue is not None and (namespace, queue) not in queues):
                     del series[labels]
 
 
@@ -128,10 +133,10 @@ def _queue_gauges(observations: Iterable[Observation]) -> Iterable[Metric]:
         "runnerq_queue_uncovered_types", "Waiting or required types without workers.", labels=where
     )
     up = GaugeMetricFamily(
-        "runnerq_queue_backend_up", "1 when the last read of the demand succeeded.", labels=where
+        "runnerq_backend_up", "1 when the last read of the queue succeeded.", labels=where
     )
     read_at = GaugeMetricFamily(
-        "runnerq_queue_demand_timestamp_seconds",
+        "runnerq_stats_last_collection_timestamp_seconds",
         "When the figures of the queue were read, by the backend's clock.",
         labels=where,
     )
