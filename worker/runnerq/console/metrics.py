@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
     from runnerq.console.topics import Readings
-    from runnerq.storage.records import EngineStatus
+    from runnerq.storage.records import EngineStatus, QueueDemand, QueueStats
 
 _SECONDS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
@@ -94,8 +94,8 @@ class ConsoleMetrics:
 
 
 class QueueGauges(Collector):
-    """The queue's depth, workers and reachability, as last read. `detailed` False leaves only the
-    reachability: for a cluster, where the operator exports the rest and sums would count it twice."""
+    """The queue's depth, workers and reachability, as last read. `detailed` False leaves out what the
+    operator of a cluster exports too, since sums would count it twice: the dead letters remain."""
 
     def __init__(self, queue: str, backend: str, *, detailed: bool) -> None:
         self._queue = queue
@@ -111,18 +111,21 @@ class QueueGauges(Collector):
             return
         stats, demand, _, _ = self._readings
         up = GaugeMetricFamily(
-            "runnerq_backend_up", "1 when the last look reached the backend.", labels=("backend",)
+            "runnerq_backend_up",
+            "1 when the last read of the queue succeeded.",
+            labels=("queue", "backend"),
         )
-        up.add_metric((self._backend,), float(not isinstance(demand, Problem)))
+        up.add_metric((self._queue, self._backend), float(not isinstance(demand, Problem)))
         yield up
+        yield self._depth(stats, demand)
         if not self._detailed or isinstance(demand, Problem):
             return
         read_at = GaugeMetricFamily(
             "runnerq_stats_last_collection_timestamp_seconds",
-            "When the queue gauges were read, by the backend's clock.",
-            labels=("backend",),
+            "When the figures of the queue were read, by the backend's clock.",
+            labels=("queue", "backend"),
         )
-        read_at.add_metric((self._backend,), milliseconds(demand.as_of) / 1000)
+        read_at.add_metric((self._queue, self._backend), milliseconds(demand.as_of) / 1000)
         yield read_at
         oldest = GaugeMetricFamily(
             "runnerq_queue_oldest_ready_age_seconds",
@@ -133,26 +136,30 @@ class QueueGauges(Collector):
         oldest.add_metric((self._queue,), max(ages, default=0) / 1000)
         yield oldest
         yield _workers(self._queue, demand.engines)
+
+    def _depth(self, stats: QueueStats | Problem, demand: QueueDemand | Problem) -> Metric:
         depth = GaugeMetricFamily(
             "runnerq_queue_activities",
             "Activities by state; beyond the backend's cap a lower bound.",
             labels=("queue", "type", "state"),
         )
         counts: Tally[tuple[str, str]] = Tally()
-        for rank, entry in enumerate(demand.types):
-            name = entry.type if rank < MAX_TYPES else "other"
-            counts[name, "claimable"] += entry.claimable
-            counts[name, "processing"] += entry.running
+        if self._detailed and not isinstance(demand, Problem):
+            for rank, entry in enumerate(demand.types):
+                name = entry.type if rank < MAX_TYPES else "other"
+                counts[name, "claimable"] += entry.claimable
+                counts[name, "processing"] += entry.running
         if not isinstance(stats, Problem):
+            states = (ActivityState.SCHEDULED, ActivityState.RETRYING) if self._detailed else ()
             for rank, (activity_type, by_state) in enumerate(sorted(stats.by_type.items())):
                 name = activity_type if rank < MAX_TYPES else "other"
-                for state in (ActivityState.SCHEDULED, ActivityState.RETRYING):
+                for state in states:
                     counts[name, state.value] += by_state.get(state, 0)
             dead = stats.counts.get(ActivityState.DEAD_LETTER, 0)
             counts["", ActivityState.DEAD_LETTER.value] += dead
         for (name, state), count in counts.items():
             depth.add_metric((self._queue, name, state), count)
-        yield depth
+        return depth
 
 
 def installed_version() -> str:
