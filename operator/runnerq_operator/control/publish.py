@@ -13,6 +13,7 @@ import msgspec
 
 from runnerq_operator.control.report import QueueEvent, QueueReport, StatusSink
 from runnerq_operator.control.status import standing
+from runnerq_operator.model.status import RunnerQueueStatus, RunnerWorkerPoolStatus
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +46,19 @@ class Publisher:
             return True
         if now - self._shown_at < FIGURES_EVERY_SECONDS:
             return False
-        return (shown.status, shown.pools) != (report.status, report.pools)
+        return _figures(shown) != _figures(report)
+
+
+def _figures(report: QueueReport) -> tuple[Any, ...]:
+    """Everything but how the decisions were explained: the rates in there move at every read, also
+    where nothing happens, and a status is not written for them alone."""
+    return (_explained_briefly(report.status), *map(_explained_briefly, report.pools.values()))
+
+
+def _explained_briefly(status: RunnerQueueStatus | RunnerWorkerPoolStatus) -> tuple[Any, ...]:
+    decision = status.decision
+    brief = decision and (decision.pool, decision.from_replicas, decision.to_replicas)
+    return msgspec.structs.replace(status, decision=None), brief, decision and decision.reason
 
 
 def _weight(report: QueueReport) -> tuple[Any, ...]:

@@ -77,6 +77,8 @@ def console_deployment(wish: ConsoleWish) -> Object:
                 *("--port", str(PAGE_PORT)),
                 *("--metrics-port", str(METRICS_PORT)),
                 *("--auth", auth),
+                # The operator exports the queue's depth; twice would be summed.
+                "--no-queue-gauges",
             ],
             "env": _environment(wish),
             "ports": [
