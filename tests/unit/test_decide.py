@@ -371,7 +371,15 @@ def test_the_explanation_survives_json_and_still_gives_the_number():
 
 
 def test_the_summary_says_what_why_and_what_limited_it():
-    summary = Loop(entry(maxReplicas=5)).step(waiting(1000)).summary
-    assert summary.startswith("0 -> 5 workers: 1000 waiting, 0 running")
-    assert REASONS["Backlog"] in summary
-    assert summary.endswith("scaling.maxReplicas")
+    decision = Loop(entry(maxReplicas=5)).step(waiting(1500))
+    assert decision.summary == (
+        "0 -> 5 workers: 1,500 waiting; 300.0 slots to work off what waits before the SLO breaks, "
+        "8 each; at most scaling.maxReplicas"
+    )
+
+
+def test_the_summary_of_a_number_that_stays_says_so():
+    loop = Loop()
+    assert loop.step(EMPTY).summary == "stays at 0 workers: nothing waiting"
+    loop.change(replicas=2)
+    assert loop.step(None).summary == f"stays at 2 workers: {REASONS['DemandUnknown']}"

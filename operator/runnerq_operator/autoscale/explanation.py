@@ -161,20 +161,29 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
     def summary(self) -> str:
         """The decision as a sentence."""
-        change = f"{self.current} -> {self.replicas}" if self.current != self.replicas else "stays"
-        head = f"{change} workers" if "->" in change else f"stays at {self.replicas}"
+        if self.current == self.replicas:
+            head = f"stays at {_workers(self.replicas)}"
+        else:
+            head = f"{self.current} -> {_workers(self.replicas)}"
         return f"{head}: {self._because()}"
 
     def _because(self) -> str:
-        limits = "; ".join(REASONS[step.name] for step in self.effective)
-        if self.terms is None:
-            return limits or REASONS["DemandUnknown"]
+        changed = self.effective
+        limit = REASONS[changed[-1].name] if changed else ""
         terms = self.terms
-        said = (
-            f"{terms.claimable} waiting, {terms.running} running, {terms.due} due soon; "
-            f"{REASONS[terms.reason]}: {terms.slots:.3g} slots of {terms.slots_per_worker} per worker"
-        )
-        return f"{said}; {limits}" if limits else said
+        if terms is None:
+            return limit or REASONS["DemandUnknown"]
+        if self.reason == "ScaleToZero":
+            return REASONS["ScaleToZero"]
+        counts = {"waiting": terms.claimable, "running": terms.running, "due soon": terms.due}
+        said = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+        needed = f"{terms.slots:,.1f} slots {REASONS[terms.reason]}, {terms.slots_per_worker} each"
+        parts = [said or "nothing waiting", needed if terms.slots > 0 else "", limit]
+        return "; ".join(part for part in parts if part)
+
+
+def _workers(count: int) -> str:
+    return f"{count} worker" if count == 1 else f"{count} workers"
 
 
 REASONS = {
@@ -190,12 +199,12 @@ REASONS = {
     "ScaleDownWindow": "more was recommended within scaleDownWindowSeconds",
     "ScaleDownTolerance": "saves less than scaleDownTolerancePercent",
     "RiseDelay": "a small rise, not yet for riseDelaySeconds",
-    "RiseStep": "doubled, or 20 more, in one step",
+    "RiseStep": "at most doubled, or 20 more, in one step",
     "Unschedulable": "workers cannot be placed",
-    "MinReplicas": "scaling.minReplicas",
-    "MaxReplicas": "scaling.maxReplicas",
-    "QueueBudget": "the queue's maxReplicas, shared by weight",
-    "BackendConnections": "backend.postgres.maxConnections, shared by weight",
+    "MinReplicas": "at least scaling.minReplicas",
+    "MaxReplicas": "at most scaling.maxReplicas",
+    "QueueBudget": "at most its share of the queue's maxReplicas",
+    "BackendConnections": "at most its share of backend.postgres.maxConnections",
     "DemandUnknown": "the demand could not be read, so nothing changes",
     "Fallback": "the demand could not be read for long: scaling.fallback",
     "Paused": "spec.paused is Scaling",

@@ -84,6 +84,8 @@ class ProcessFleet:
         self._code = 0
         self._tasks: asyncio.TaskGroup | None = None
         self._closing = False
+        self._left = asyncio.Event()
+        """Set when a worker has left."""
 
     async def __aenter__(self) -> Self:
         self._tasks = await asyncio.TaskGroup().__aenter__()
@@ -91,13 +93,28 @@ class ProcessFleet:
 
     async def __aexit__(self, *exc_info: Any) -> None:
         """Drain every worker and wait for the last."""
-        self._closing = True
+        self.stop_all()
         tasks, self._tasks = self._tasks, None
+        if tasks is not None:
+            await tasks.__aexit__(*exc_info)
+
+    @property
+    def working(self) -> int:
+        """Workers that nobody has asked to stop."""
+        return sum(len(pool.staying()) for pool in self._pools.values())
+
+    def stop_all(self) -> None:
+        """Drain every worker and start no other, whatever is asked for from now on."""
+        self._closing = True
         for pool in self._pools.values():
             for worker in pool.workers.values():
                 worker.stop()
-        if tasks is not None:
-            await tasks.__aexit__(*exc_info)
+
+    async def gone(self) -> None:
+        """Until no worker is left. Only after `stop_all` is that for good."""
+        while any(pool.workers for pool in self._pools.values()):
+            self._left.clear()
+            await self._left.wait()
 
     def kill_all(self) -> None:
         """Do not wait for the drain any more."""
@@ -236,6 +253,7 @@ class ProcessFleet:
             await worker.run()
         finally:
             pool.workers.pop(worker.name, None)
+            self._left.set()
         self._changed(key, pool)
 
     def _changed(self, key: PoolKey, pool: _Pool) -> None:

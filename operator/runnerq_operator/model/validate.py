@@ -13,6 +13,7 @@ from typing import Any, cast
 import msgspec
 import yaml
 
+from runnerq.errors import ConfigurationError
 from runnerq_operator.model import API_VERSION
 from runnerq_operator.model.check import Problem, below, problems_in, unknown
 from runnerq_operator.model.pool import NAME_LIMIT, TYPE_PATTERN, PoolEntry
@@ -20,7 +21,7 @@ from runnerq_operator.model.queue import RunnerQueue, RunnerQueueSpec
 from runnerq_operator.model.schema import schema_of
 
 
-class InvalidManifest(Exception):
+class InvalidManifest(ConfigurationError):
     """The file cannot be used. `problems` has every mistake found, in the file's order."""
 
     def __init__(self, source: str, problems: list[Problem]) -> None:

@@ -174,3 +174,7 @@ def _usage(error: click.UsageError) -> str:
 
 def _say(message: str) -> None:
     click.echo(f"error: {safe(' '.join(message.split()))}", err=True)
+
+
+if __name__ == "__main__":
+    main()
