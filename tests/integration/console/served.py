@@ -176,6 +176,7 @@ async def served(*, auth: Auth | None = None, **options: Any) -> AsyncGenerator[
     storage = cast("Storage", backend)
     shop = Shop(storage)
     await shop.open()
+    options.setdefault("sample_seconds", 0.05)
     app = create_app(storage, auth=auth or OpenAuth(), **options)
     async with running(app) as client:
         yield Served(client, backend, shop)

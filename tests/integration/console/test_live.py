@@ -168,8 +168,8 @@ async def test_a_lost_backend_is_said_on_the_stream(console: Served) -> None:
         assert "counts" not in stats.data
 
 
-async def test_a_hundred_clients_cost_one_subscription_and_one_reading(console: Served) -> None:
-    async with subscribed(console):
+async def test_many_clients_cost_one_subscription_and_one_reading() -> None:
+    async with served(sample_seconds=600) as console, subscribed(console):
         streams = [await console.client.get(API + "/stream") for _ in range(20)]
         try:
             sources = [EventSource(stream) for stream in streams]
@@ -178,7 +178,7 @@ async def test_a_hundred_clients_cost_one_subscription_and_one_reading(console: 
                 await source.next("activity")
             text = (await console.get("/metrics")).text
             assert "runnerq_console_sse_clients 21.0" in text
-            assert console.backend.asked.count("stats") <= 5
+            assert console.backend.asked.count("stats") <= 2
         finally:
             for stream in streams:
                 stream.close()

@@ -22,6 +22,7 @@ from runnerq.console.metrics import ConsoleMetrics, QueueGauges
 from runnerq.console.page import Page, unauthenticated
 from runnerq.console.problems import problems_middleware
 from runnerq.console.reads import TIMEOUT_SECONDS, Reads
+from runnerq.console.sampler import SAMPLE_SECONDS
 from runnerq.console.sse import HEARTBEAT_SECONDS, LiveStream
 
 if TYPE_CHECKING:
@@ -49,13 +50,14 @@ def create_app(
     registry: CollectorRegistry | None = None,
     query_timeout: float = TIMEOUT_SECONDS,
     heartbeat_seconds: float = HEARTBEAT_SECONDS,
+    sample_seconds: float = SAMPLE_SECONDS,
 ) -> web.Application:
     """The whole console over an open backend, which stays the caller's to close.
 
     `queue` is what it opens on, `all_queues` whether others of the backend may be looked at too.
     `base_path` ("/ops/rq") is for a proxy that does not strip its prefix. `hosts` limits the Host
-    names that are answered. `queue_gauges` False leaves the queue's depth out of /metrics. Times are
-    seconds.
+    names that are answered. `queue_gauges` False leaves the queue's depth out of /metrics.
+    `sample_seconds` is how often the backend is looked at for all open pages together.
     """
     registry = CollectorRegistry() if registry is None else registry
     console, gauges = _console(
@@ -67,6 +69,7 @@ def create_app(
         queue_gauges=queue_gauges,
         registry=registry,
         query_timeout=query_timeout,
+        sample_seconds=sample_seconds,
     )
     registry.register(gauges)
     health = _health_routes(registry)
@@ -111,7 +114,6 @@ def _mounted(inspector: QueueInspector, auth: Auth | None) -> Console:
         hosts=None,
         queue_gauges=False,
         registry=CollectorRegistry(),
-        query_timeout=TIMEOUT_SECONDS,
     )
     return console
 
@@ -125,13 +127,14 @@ def _console(
     hosts: Iterable[str] | None,
     queue_gauges: bool,
     registry: CollectorRegistry,
-    query_timeout: float,
+    query_timeout: float = TIMEOUT_SECONDS,
+    sample_seconds: float = SAMPLE_SECONDS,
 ) -> tuple[Console, QueueGauges]:
     metrics = ConsoleMetrics(registry)
     name = backend.default_queue if queue is None else queue
     reads = Reads(backend, metrics, queue=name, all_queues=all_queues, timeout=query_timeout)
     gauges = QueueGauges(name, backend.capabilities.name, detailed=queue_gauges)
-    hub = Hub(reads, metrics, gauges)
+    hub = Hub(reads, metrics, gauges, sample_seconds=sample_seconds)
     allowed = None if hosts is None else frozenset(host.lower() for host in hosts)
     return Console(reads, hub, metrics, auth, allowed), gauges
 

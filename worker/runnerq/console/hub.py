@@ -10,7 +10,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
-from runnerq.console.sampler import Sampler
+from runnerq.console.sampler import SAMPLE_SECONDS, Sampler
 from runnerq.console.stream import Feed
 
 if TYPE_CHECKING:
@@ -26,7 +26,15 @@ class Watch(NamedTuple):
 
 
 class Hub:
-    def __init__(self, reads: Reads, metrics: ConsoleMetrics, gauges: QueueGauges) -> None:
+    def __init__(
+        self,
+        reads: Reads,
+        metrics: ConsoleMetrics,
+        gauges: QueueGauges,
+        *,
+        sample_seconds: float = SAMPLE_SECONDS,
+    ) -> None:
+        self._sample_seconds = sample_seconds
         self._reads = reads
         self._metrics = metrics
         self._gauges = gauges
@@ -58,6 +66,7 @@ class Hub:
                 feed,
                 always=default,
                 seen=self._gauges.update if default else lambda _: None,
+                every_seconds=self._sample_seconds,
             )
             self._tasks.create_task(feed.run(), name=f"console-feed-{queue}")
             self._tasks.create_task(sampler.run(), name=f"console-sampler-{queue}")

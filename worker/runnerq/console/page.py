@@ -40,7 +40,9 @@ class Page:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._files = dict(_read_all(files("runnerq.console") / "static"))
-        self._tags = {name: f'"{sha256(body).hexdigest()[:20]}"' for name, body in self._files.items()}
+        self._tags = {
+            name: f'"{sha256(body).hexdigest()[:20]}"' for name, body in self._files.items()
+        }
 
     def routes(self) -> list[web.RouteDef]:
         return [

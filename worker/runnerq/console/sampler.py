@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-WATCHED_SECONDS = 2.0
-UNWATCHED_SECONDS = 5.0
+SAMPLE_SECONDS = 2.0
+UNWATCHED = 2.5
+"""So many times less often while nobody watches: as often as engines report."""
 
 
 class Sampler:
@@ -36,8 +37,7 @@ class Sampler:
         *,
         always: bool,
         seen: Callable[[Readings], None],
-        watched_seconds: float = WATCHED_SECONDS,
-        unwatched_seconds: float = UNWATCHED_SECONDS,
+        every_seconds: float = SAMPLE_SECONDS,
     ) -> None:
         """`always`: also while nobody watches, as for the queue that the metrics are about."""
         self.series = Series()
@@ -45,8 +45,7 @@ class Sampler:
         self._feed = feed
         self._always = always
         self._seen = seen
-        self._watched_seconds = watched_seconds
-        self._unwatched_seconds = unwatched_seconds
+        self._every_seconds = every_seconds
         self._throughput = Throughput()
 
     @property
@@ -83,10 +82,10 @@ class Sampler:
 
     async def _pause(self) -> None:
         if self._feed.occupied.is_set():
-            await asyncio.sleep(self._watched_seconds)
+            await asyncio.sleep(self._every_seconds)
             return
         try:
-            async with asyncio.timeout(self._unwatched_seconds):
+            async with asyncio.timeout(self._every_seconds * UNWATCHED):
                 await self._feed.occupied.wait()
         except TimeoutError:
             return
