@@ -14,6 +14,7 @@ from uuid import UUID, uuid4
 
 from runnerq.clock import instant, milliseconds
 from runnerq.errors import ActivityNotFound
+from runnerq.failure import worker_lost
 from runnerq.retry import attempts_remain
 from runnerq.storage.memory.backlog import Backlog
 from runnerq.storage.memory.rows import Row
@@ -30,7 +31,6 @@ from runnerq.storage.records import (
     Enqueued,
     EnqueueStatus,
     ErrorInfo,
-    ErrorKind,
     EventKind,
     IdempotencyBehavior,
     OutcomeKind,
@@ -216,13 +216,7 @@ class ActivityStore:
 
     def _take_back(self, row: Row, now_ms: int) -> Reaped:
         detail = row.attempt_detail()
-        expired = (row.deadline_ms or 0) <= now_ms
-        reason = "its lease ended" if expired else "its engine is gone"
-        error = ErrorInfo(
-            kind=ErrorKind.WORKER_LOST,
-            type="WorkerLost",
-            message=f"worker lost: {row.worker_id} held attempt {row.attempt} and {reason}",
-        )
+        error = worker_lost(row.attempt)
         spec = row.spec
         row.error = error
         if attempts_remain(spec.max_attempts, row.attempt - 1):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runnerq.failure import worker_lost
 from runnerq.retry import attempts_remain
-from runnerq.storage.records import ActivityState, ErrorInfo, ErrorKind, EventKind, Reaped
+from runnerq.storage.records import ActivityState, EventKind, Reaped
 from runnerq.storage.sqlite.encoding import (
     attempt_detail,
     decode_error,
@@ -33,12 +34,7 @@ def reap(tx: Transaction, queue: str, *, limit: int, liveness_ms: int) -> list[R
 
 
 def _take_back(tx: Transaction, queue: str, row: sqlite3.Row) -> Reaped:
-    reason = "its lease ended" if row["expired"] else "its engine is gone"
-    error = ErrorInfo(
-        kind=ErrorKind.WORKER_LOST,
-        type="WorkerLost",
-        message=f"worker lost: {row['worker_id']} held attempt {row['attempt']} and {reason}",
-    )
+    error = worker_lost(row["attempt"])
     again = attempts_remain(row["max_attempts"], row["attempt"] - 1)
     activity_id = id_of(row["id"])
     state = ActivityState.PENDING if again else ActivityState.DEAD_LETTER

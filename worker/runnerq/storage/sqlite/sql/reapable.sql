@@ -1,7 +1,7 @@
 -- Work whose lease ended or whose engine is gone. Leases of living engines are filtered before the limit, so a
 -- page of them cannot hide a lost one; there are no more of them than slots.
 SELECT a.row_id, a.id, a.type, a.attempt, a.max_attempts, a.due_ms, a.claimed_ms, a.worker_id, a.payload,
-  a.codec, a.deadline_ms <= :now_ms AS expired
+  a.codec
 FROM runnerq_activities a
 WHERE a.queue = :queue AND a.token IS NOT NULL
   AND (a.deadline_ms <= :now_ms
