@@ -23,7 +23,8 @@ def milliseconds(value: Duration, *, field: str, at_least_ms: int = 0) -> int:
     (1, 2000)
     """
     if isinstance(value, timedelta):
-        result = -(-value // timedelta(milliseconds=1))
+        whole, rest = divmod(value, timedelta(milliseconds=1))
+        result = whole + (rest > timedelta(0))
     elif isinstance(value, bool) or not isinstance(value, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidActivity(field, f"{value!r} is not a number of seconds or a timedelta")
     elif isinstance(value, float) and not math.isfinite(value):

@@ -32,7 +32,9 @@ def check_pattern(pattern: str, *, field: str = "activity_types") -> None:
     """Raise ConfigurationError unless `pattern` is an exact name, `prefix*` or `*`."""
     if pattern == "*":
         return
-    name = pattern.removesuffix("*") if isinstance(pattern, str) else pattern  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(pattern, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigurationError(f"{pattern!r} is not a type name or pattern", field=field)
+    name = pattern.removesuffix("*")
     if "*" in name:
         raise ConfigurationError(
             f"{pattern!r} has a star that is not its last character; only one trailing star is allowed",

@@ -104,9 +104,12 @@ def _encode_foreign(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(cast("Mapping[Any, Any]", value))
     dump = None if isinstance(value, type) else getattr(value, "model_dump", None)
-    if dump is not None:
-        return dump(mode="json")
-    raise TypeError(_no_json_form(value))
+    if dump is None:
+        raise TypeError(_no_json_form(value))
+    dumped = dump(mode="json")
+    if hasattr(dumped, "model_dump"):  # a mock answers everything with another mock
+        raise TypeError(f"model_dump of a {type(value).__name__} gave no plain value")
+    return dumped
 
 
 def _no_json_form(value: object) -> str:

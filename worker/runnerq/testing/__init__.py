@@ -2,6 +2,7 @@
 
 from runnerq.testing.clock import VirtualClock
 from runnerq.testing.drain import drain
-from runnerq.testing.faults import FaultyBackend, Stall
+from runnerq.testing.fault_plan import Stall
+from runnerq.testing.faults import FaultyBackend
 
 __all__ = ["FaultyBackend", "Stall", "VirtualClock", "drain"]
