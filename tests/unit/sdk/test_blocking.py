@@ -33,7 +33,11 @@ async def double(value: int) -> int:
 @pytest.fixture
 def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[MemoryBackend]:
     shared = MemoryBackend()
-    monkeypatch.setattr("runnerq.connection.open_backend", lambda *_, **__: shared)
+
+    def open_shared(*_: object, **__: object) -> MemoryBackend:
+        return shared
+
+    monkeypatch.setattr("runnerq.connection.open_backend", open_shared)
     before = threading.active_count()
     yield shared
     assert threading.active_count() == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 from uuid import UUID
@@ -15,6 +16,7 @@ from runnerq.storage.memory import MemoryBackend
 from runnerq.storage.records import Idempotency, IdempotencyBehavior, Priority
 
 ID = UUID(int=7)
+Use = Callable[[Any], Any]
 
 
 def builder() -> ActivityBuilder[Any]:
@@ -92,18 +94,18 @@ def test_delay_and_run_at_replace_each_other() -> None:
     assert builder().run_at(due).delay(5).spec(ID).run_at is None
 
 
-@pytest.mark.parametrize(
-    ("delay", "expected"),
-    [
-        (lambda b: b.delay(0.001), 1),
-        (lambda b: b.delay(timedelta(microseconds=1)), 1),
-        (lambda b: b.delay(seconds=1.5), 1500),
-        (lambda b: b.delay(minutes=1, seconds=1), 61_000),
-        (lambda b: b.delay(hours=2, days=1), 26 * 3_600_000),
-        (lambda b: b.delay(), 0),
-        (lambda b: b.delay(0), 0),
-    ],
-)
+DELAYS: list[tuple[Use, int]] = [
+    (lambda b: b.delay(0.001), 1),
+    (lambda b: b.delay(timedelta(microseconds=1)), 1),
+    (lambda b: b.delay(seconds=1.5), 1500),
+    (lambda b: b.delay(minutes=1, seconds=1), 61_000),
+    (lambda b: b.delay(hours=2, days=1), 26 * 3_600_000),
+    (lambda b: b.delay(), 0),
+    (lambda b: b.delay(0), 0),
+]
+
+
+@pytest.mark.parametrize(("delay", "expected"), DELAYS)
 def test_a_delay_is_seconds_a_timedelta_or_the_sum_of_its_parts(delay: Any, expected: int) -> None:
     assert delay(builder()).spec(ID).delay_ms == expected
 
@@ -118,7 +120,7 @@ class Nowhere(tzinfo):
         return None
 
 
-REFUSALS: list[tuple[str, Any]] = [
+REFUSALS: list[tuple[str, Use]] = [
     ("payload[0]", lambda b: b.payload([float("nan")])),
     ("priority", lambda b: b.priority("urgent")),
     ("priority", lambda b: b.priority(0)),
