@@ -20,13 +20,61 @@ if TYPE_CHECKING:
 
 @click.command()
 @target_options
-@click.option("--activities", default=20_000, show_default=True, help="How many are worked off.")
-@click.option("--max-workers", default=400, show_default=True, help="Slots of the engine.")
-@click.option("--payload-bytes", default=64, show_default=True, help="Size of each payload.")
-@click.option("--latency-samples", default=200, show_default=True, help="Single round trips.")
-@click.option("--foreign", default=0, show_default=True, help="Waiting work of another type.")
-@click.option("--future", default=0, show_default=True, help="Work of the type, due in a day.")
-@click.option("--migrate", is_flag=True, help="Bring the schema up to date first.")
+@click.option(
+    "--activities",
+    envvar="RUNNERQ_BENCH_ACTIVITIES",
+    show_envvar=True,
+    default=20_000,
+    show_default=True,
+    help="How many are worked off.",
+)
+@click.option(
+    "--max-workers",
+    envvar="RUNNERQ_BENCH_MAX_WORKERS",
+    show_envvar=True,
+    default=400,
+    show_default=True,
+    help="Slots of the engine.",
+)
+@click.option(
+    "--payload-bytes",
+    envvar="RUNNERQ_BENCH_PAYLOAD_BYTES",
+    show_envvar=True,
+    default=64,
+    show_default=True,
+    help="Size of each payload.",
+)
+@click.option(
+    "--latency-samples",
+    envvar="RUNNERQ_BENCH_LATENCY_SAMPLES",
+    show_envvar=True,
+    default=200,
+    show_default=True,
+    help="Single round trips.",
+)
+@click.option(
+    "--foreign",
+    envvar="RUNNERQ_BENCH_FOREIGN",
+    show_envvar=True,
+    default=0,
+    show_default=True,
+    help="Waiting work of another type.",
+)
+@click.option(
+    "--future",
+    envvar="RUNNERQ_BENCH_FUTURE",
+    show_envvar=True,
+    default=0,
+    show_default=True,
+    help="Work of the type, due in a day.",
+)
+@click.option(
+    "--migrate",
+    envvar="RUNNERQ_BENCH_MIGRATE",
+    show_envvar=True,
+    is_flag=True,
+    help="Bring the schema up to date first.",
+)
 @output_option("table", "json", "yaml")
 @run_async
 async def bench(target: Target, output: str, *, migrate: bool, **settings: int) -> None:

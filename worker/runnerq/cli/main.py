@@ -7,7 +7,6 @@ other packages come in through the entry-point group `runnerq.commands`; nothing
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -121,10 +120,6 @@ def run(arguments: Sequence[str], *, program: str | None = None) -> int:
     except click.ClickException as error:
         _say(error.format_message())
         return error.exit_code
-    except BrokenPipeError:
-        # The reader (head, less) has seen enough. Python must not complain at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.OK
     except (RunnerQError, TimeoutError) as error:
         if str(error):
             _say(str(error))
