@@ -29,12 +29,14 @@ from runnerq import (
     MetricsSink,
     NoopMetrics,
     Priority,
+    PrometheusMetrics,
     QueueInspector,
     WorkerEngine,
     WorkerEngineBuilder,
     observability_api,
     runnerq_ui,
 )
+from runnerq.metrics import DESCRIPTIONS, guarded
 from runnerq.storage.memory import MemoryBackend
 from runnerq.storage.postgres import PostgresBackend
 from runnerq.storage.records import ActivityEvent
@@ -309,12 +311,7 @@ async def test_a_sink_is_told_counters_and_durations(backend: MemoryBackend) -> 
             self.observed.add(name)
 
     sink = Sink()
-    engine = WorkerEngine.builder().backend(backend).metrics(sink).build()
-    engine.register_activity("echo", _echo)
-    await engine.start()
-    future = await engine.get_activity_executor().activity("echo").execute()
-    await future.get_result(timeout=WITHIN)
-    await engine.stop()
+    await _ran_once(backend, sink)
     assert sink.counted["runnerq_activities_enqueued_total"] == 1
     assert sink.counted["runnerq_activities_finished_total"] == 1
     assert "runnerq_activity_run_seconds" in sink.observed
@@ -339,12 +336,53 @@ async def test_a_sink_that_only_counts_is_enough(backend: MemoryBackend) -> None
             self.names.add(name)
 
     sink = Counts()
-    engine = WorkerEngine.builder().backend(backend).metrics(sink).build()
-    engine.register_activity("echo", _echo)
-    await engine.start()
-    await (await engine.get_activity_executor().activity("echo").execute()).get_result(WITHIN)
-    await engine.stop()
+    await _ran_once(backend, sink)
     assert "runnerq_activities_finished_total" in sink.names
+
+
+def test_an_engine_without_a_sink_measures_nothing() -> None:
+    assert type(guarded(None)) is NoopMetrics
+
+
+async def test_prometheus_is_a_sink(backend: MemoryBackend) -> None:
+    sink = PrometheusMetrics()
+    await _ran_once(backend, sink)
+    text = sink.render().decode()
+    assert 'runnerq_activities_finished_total{outcome="completed",queue="my_app"' in text
+    assert "runnerq_activity_run_seconds_bucket" in text
+
+
+async def test_every_measurement_of_an_engine_has_a_documented_name(
+    backend: MemoryBackend,
+) -> None:
+    class Names(MetricsSink):
+        def __init__(self) -> None:
+            self.seen: set[str] = set()
+
+        def inc_counter(
+            self, name: str, value: float = 1, labels: Mapping[str, str] | None = None
+        ) -> None:
+            self.seen.add(name)
+
+        def observe_duration(
+            self, name: str, duration: float | timedelta, labels: Mapping[str, str] | None = None
+        ) -> None:
+            self.seen.add(name)
+
+        def observe_size(
+            self, name: str, value: float, labels: Mapping[str, str] | None = None
+        ) -> None:
+            self.seen.add(name)
+
+        def set_gauge(
+            self, name: str, value: float, labels: Mapping[str, str] | None = None
+        ) -> None:
+            self.seen.add(name)
+
+    sink = Names()
+    await _ran_once(backend, sink)
+    assert len(sink.seen) > 8
+    assert sink.seen <= set(DESCRIPTIONS)
 
 
 @pytest.mark.parametrize(
@@ -372,6 +410,16 @@ def test_the_reaper_comes_every_five_seconds_for_a_hundred_by_default() -> None:
 
 async def _echo(payload: Any) -> Any:
     return payload
+
+
+async def _ran_once(backend: MemoryBackend, sink: MetricsSink) -> None:
+    """An engine that told `sink` what it did: one activity, from start to stop."""
+    engine = WorkerEngine.builder().backend(backend).metrics(sink).build()
+    engine.register_activity("echo", _echo)
+    await engine.start()
+    future = await engine.get_activity_executor().activity("echo").execute()
+    await future.get_result(timeout=WITHIN)
+    await engine.stop()
 
 
 async def _one_in_every_state(engine: WorkerEngine) -> Callable[[], None]:
