@@ -70,6 +70,12 @@ def test_the_backlog_of_a_pool_without_engines_is_unknown_and_not_zero() -> None
     assert found.backlog is None
 
 
+def test_a_pool_at_zero_has_the_backlog_of_the_types_it_served_last() -> None:
+    left = engine(state=EngineState.STOPPED)
+    [found] = pools_of(demand(left, types=(wanted("send", 7),)), [], [decision(to=0)])
+    assert (found.engines, found.backlog, found.types) == (0, 7, ("send",))
+
+
 def test_a_lower_bound_stays_one() -> None:
     [found] = pools_of(demand(engine(), types=(wanted(claimable_capped=True),)), [], [])
     assert found.backlog_capped

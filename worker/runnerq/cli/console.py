@@ -97,7 +97,7 @@ if TYPE_CHECKING:
     show_envvar=True,
     default=True,
     show_default=True,
-    help="Export the queue's depth in /metrics; off where the operator does.",
+    help="Export the queue's depth and workers in /metrics; off where the operator does.",
 )
 @click.option(
     "--log-level",

@@ -59,7 +59,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
     builds: tuple[str, ...]
     types: tuple[str, ...]
     backlog: int | None
-    """Claimable of the types that the pool's engines serve; None when no engine says which."""
+    """Claimable of the types that the pool's engines serve or last served; None when unknown."""
     backlog_capped: bool
     oldest_claimable_age_ms: int | None
     decision: Document | None
@@ -79,13 +79,23 @@ def pools_of(
     engines: dict[str, list[EngineStatus]] = {}
     for engine in live_engines(demand):
         engines.setdefault(engine.info.pool, []).append(engine)
+    types: dict[str, set[str]] = {}
+    for engine in demand.engines:
+        types.setdefault(engine.info.pool, set()).update(engine.info.types)
     shown: dict[str, list[PodRecord]] = {}
     for pod in pods:
         if pod.phase != "gone":
             shown.setdefault(pod.pool, []).append(pod)
     names = sorted({*latest, *engines, *shown}, key=lambda name: (name == BY_HAND, name))
     return [
-        _pool(name, demand, engines.get(name, []), shown.get(name, []), latest.get(name))
+        _pool(
+            name,
+            demand,
+            types=types.get(name, set()),
+            engines=engines.get(name, []),
+            pods=shown.get(name, []),
+            decision=latest.get(name),
+        )
         for name in names
     ]
 
@@ -93,11 +103,12 @@ def pools_of(
 def _pool(
     name: str,
     demand: QueueDemand,
+    *,
+    types: set[str],
     engines: Sequence[EngineStatus],
     pods: Sequence[PodRecord],
     decision: DecisionRecord | None,
 ) -> Pool:
-    types = {served for engine in engines for served in engine.info.types}
     wanted = [entry for entry in demand.types if entry.type in types]
     ages = [
         entry.oldest_claimable_age_ms
@@ -119,7 +130,7 @@ def _pool(
         slots=sum(engine.info.slots for engine in engines),
         builds=tuple(sorted({engine.info.build_id for engine in engines} - {""})),
         types=tuple(sorted(types)),
-        backlog=sum(entry.claimable for entry in wanted) if engines else None,
+        backlog=sum(entry.claimable for entry in wanted) if types else None,
         backlog_capped=any(entry.claimable_capped for entry in wanted),
         oldest_claimable_age_ms=max(ages, default=None),
         decision=None if decision is None else decision_document(decision),
