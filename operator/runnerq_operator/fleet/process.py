@@ -91,17 +91,24 @@ class ProcessFleet:
         self._tasks = await asyncio.TaskGroup().__aenter__()
         return self
 
-    async def __aexit__(self, *exc_info: Any) -> None:
-        """Drain every worker and wait for the last."""
+    async def __aexit__(self, *_exc_info: object) -> None:
+        """Drain every worker and wait for the last, whatever the block was left by."""
         self.stop_all()
         tasks, self._tasks = self._tasks, None
         if tasks is not None:
-            await tasks.__aexit__(*exc_info)
+            await tasks.__aexit__(None, None, None)
 
     @property
     def working(self) -> int:
         """Workers that nobody has asked to stop."""
         return sum(len(pool.staying()) for pool in self._pools.values())
+
+    def addresses(self) -> dict[PoolKey, list[str]]:
+        """Where the health and metrics of the workers are (host:port), by pool."""
+        return {
+            key: [worker.address for worker in pool.workers.values() if worker.address]
+            for key, pool in self._pools.items()
+        }
 
     def stop_all(self) -> None:
         """Drain every worker and start no other, whatever is asked for from now on."""

@@ -20,6 +20,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
+from runnerq_operator.fleet.output import output_pipe
 from runnerq_operator.fleet.port import PodPhase, PodState
 
 logger = logging.getLogger(__name__)
@@ -29,7 +30,6 @@ _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 30.0
 _HOPELESS_STARTS = 3
 _PROBE_SECONDS = 0.1
-_LINE_LIMIT = 1024 * 1024
 
 
 class WorkerProcess:
@@ -51,6 +51,8 @@ class WorkerProcess:
         self.name = name
         self.template_hash = template_hash
         self.phase = PodPhase.STARTING
+        self.address = ""
+        """Where its health and metrics are (host:port); "" while no process runs."""
         self._command = tuple(command)
         self._environment = dict(environment)
         self._drain_seconds = drain_seconds
@@ -112,51 +114,41 @@ class WorkerProcess:
     async def _live_once(self) -> str:
         """One process from start to end; how it ended."""
         port = _free_port()
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *self._command,
-                env={**self._environment, "RUNNERQ_METRICS_PORT": str(port)},
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-                start_new_session=True,
-                limit=_LINE_LIMIT,
-            )
-        except OSError as error:
-            self._fruitless += 1
-            return f"cannot be started: {error}"
-        self._spawned(process.pid)
         self._fruitless += 1
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                aside = [
-                    tasks.create_task(self._forward(process)),
-                    tasks.create_task(self._watch_ready(port)),
-                    tasks.create_task(self._end_when_stopped(process)),
-                ]
-                code = await process.wait()
-                # Let the last lines come through; children of it may keep the pipe open for ever.
-                await asyncio.wait(aside[:1], timeout=0.5)
-                for task in aside:
-                    task.cancel()
-        finally:
-            _signal_group(process.pid, signal.SIGKILL)
-            if process.returncode is None:
-                await process.wait()
+        async with output_pipe(self._output) as pipe:
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    *self._command,
+                    env={**self._environment, "RUNNERQ_METRICS_PORT": str(port)},
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=pipe.write_end,
+                    stderr=pipe.write_end,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                return f"cannot be started: {error}"
+            pipe.handed_over()
+            self._spawned(process.pid)
+            self.address = f"127.0.0.1:{port}"
+            try:
+                code = await self._until_exit(process, port)
+            finally:
+                self.address = ""
+                _signal_group(process.pid, signal.SIGKILL)
+                if process.returncode is None:
+                    await process.wait()
         return f"signal {-code}" if code < 0 else f"exit code {code}"
 
-    async def _forward(self, process: asyncio.subprocess.Process) -> None:
-        if process.stdout is None:
-            return
-        while True:
-            try:
-                line = await process.stdout.readline()
-            except ValueError:
-                self._output(f"(a line of more than {_LINE_LIMIT} bytes was left out)")
-                continue
-            if not line:
-                return
-            self._output(line.decode(errors="replace").rstrip())
+    async def _until_exit(self, process: asyncio.subprocess.Process, port: int) -> int:
+        async with asyncio.TaskGroup() as tasks:
+            aside = [
+                tasks.create_task(self._watch_ready(port)),
+                tasks.create_task(self._end_when_stopped(process)),
+            ]
+            code = await process.wait()
+            for task in aside:
+                task.cancel()
+        return code
 
     async def _watch_ready(self, port: int) -> None:
         ready = False

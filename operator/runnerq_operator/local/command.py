@@ -49,6 +49,13 @@ _LEVELS = ("debug", "info", "warning", "error")
     help="Port of the console; 0 takes a free one.  [default: 8320, or a free one]",
 )
 @click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    envvar="RUNNERQ_DEV_METRICS_PORT",
+    show_envvar=True,
+    help="Port of /metrics and /targets; 0 takes a free one.  [default: 8321, or a free one]",
+)
+@click.option(
     "--no-reload",
     is_flag=True,
     envvar="RUNNERQ_NO_RELOAD",
@@ -85,6 +92,7 @@ def dev(
     backend: str,
     backend_url: str | None,
     console_port: int | None,
+    metrics_port: int | None,
     no_reload: bool,
     program: str | None,
     once: bool,
@@ -110,6 +118,7 @@ def dev(
         backend=BackendChoice(backend),
         backend_url=backend_url,
         console_port=console_port,
+        metrics_port=metrics_port,
         reload=not no_reload,
         program=program,
         once=once,

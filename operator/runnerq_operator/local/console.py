@@ -18,6 +18,7 @@ async def serving_console(
     storage: Storage, *, queue: str, ports: Sequence[int]
 ) -> AsyncGenerator[str]:
     """Serve on the first of the ports that is free; the address. Brings the schema up to date first.
+    Its /metrics leave out the queue's depth, which the control loop shows, as in a cluster.
 
     Raises ConfigurationError when none of the ports is free.
     """
@@ -39,13 +40,17 @@ async def serving_console(
 async def _started(storage: Storage, queue: str, ports: Sequence[int]) -> ConsoleServer:
     *first, last = ports
     for port in first:
-        server = ConsoleServer(storage, auth=OpenAuth(), queue=queue, port=port)
+        server = _server(storage, queue, port)
         try:
             await server.start()
         except ConfigurationError as error:
             logger.debug("the console cannot have port %d: %s", port, error)
         else:
             return server
-    server = ConsoleServer(storage, auth=OpenAuth(), queue=queue, port=last)
+    server = _server(storage, queue, last)
     await server.start()
     return server
+
+
+def _server(storage: Storage, queue: str, port: int) -> ConsoleServer:
+    return ConsoleServer(storage, auth=OpenAuth(), queue=queue, port=port, queue_gauges=False)

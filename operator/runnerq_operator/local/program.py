@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from runnerq.errors import ConfigurationError
+from runnerq_operator.fleet.output import output_pipe
 
 _GRACE_SECONDS = 5.0
 
@@ -32,35 +33,28 @@ async def run_program(
         raise ConfigurationError("the command is empty", field="--run")
     beside = str(Path(sys.executable).parent)
     path = environment.get("PATH", os.defpath)
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *words,
-            env={**environment, "PATH": f"{beside}{os.pathsep}{path}", "PYTHONUNBUFFERED": "1"},
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            start_new_session=True,
-            limit=1024 * 1024,
-        )
-    except OSError as error:
-        raise ConfigurationError(
-            f"{words[0]!r} cannot be started: {error}", field="--run"
-        ) from error
-    spawned(process.pid)
-    try:
-        await _forward(process, output)
-        code = await process.wait()
-    except asyncio.CancelledError:
-        await _end(process)
-        raise
+    async with output_pipe(output) as pipe:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *words,
+                env={**environment, "PATH": f"{beside}{os.pathsep}{path}", "PYTHONUNBUFFERED": "1"},
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=pipe.write_end,
+                stderr=pipe.write_end,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ConfigurationError(
+                f"{words[0]!r} cannot be started: {error}", field="--run"
+            ) from error
+        pipe.handed_over()
+        spawned(process.pid)
+        try:
+            code = await process.wait()
+        except asyncio.CancelledError:
+            await _end(process)
+            raise
     return code if code >= 0 else 128 - code
-
-
-async def _forward(process: asyncio.subprocess.Process, output: Callable[[str], None]) -> None:
-    if process.stdout is None:
-        return
-    while line := await process.stdout.readline():
-        output(line.decode(errors="replace").rstrip())
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

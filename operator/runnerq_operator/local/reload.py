@@ -5,6 +5,7 @@ Only finds and watches; what a change leads to is the session's business.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Callable, Iterable
 from importlib.machinery import PathFinder
@@ -12,6 +13,9 @@ from pathlib import Path
 
 from runnerq.errors import ConfigurationError
 from runnerq_operator.model.pool import PoolEntry
+
+Version = tuple[int, int, int] | None
+_LOOK_SECONDS = 0.3
 
 
 def code_of(pools: Iterable[PoolEntry], *, working_folder: Path) -> list[Path]:
@@ -46,11 +50,21 @@ async def watch_code(paths: Iterable[Path], changed: Callable[[str], None]) -> N
         changed(Path(min(path for _, path in changes)).name)
 
 
-async def watch_file(path: Path, changed: Callable[[], None]) -> None:
-    """Call `changed` whenever the file (an absolute path) changes, also when an editor puts a new one
-    in its place."""
-    from watchfiles import awatch  # pyright: ignore[reportUnknownVariableType]
-
-    async for changes in awatch(path.parent, recursive=False):
-        if any(Path(changed_path) == path for _, changed_path in changes):
+async def watch_file(path: Path, seen: Version, changed: Callable[[], None]) -> None:
+    """Call `changed` whenever the file is no longer the `seen` one, also when an editor puts a new one
+    in its place. By looking: a single file costs nothing, and no change before we began is missed."""
+    while True:
+        await asyncio.sleep(_LOOK_SECONDS)
+        now = version_of(path)
+        if now != seen:
+            seen = now
             changed()
+
+
+def version_of(path: Path) -> Version:
+    """Differs when the file does; None while it is not there."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size

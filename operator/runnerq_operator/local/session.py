@@ -22,14 +22,16 @@ from runnerq.errors import ConfigurationError
 from runnerq.storage.ports import Storage
 from runnerq_operator.control.controller import Controller
 from runnerq_operator.control.desired import BackendAddress, DesiredQueue
+from runnerq_operator.control.leader_metrics import LeaderMetrics
 from runnerq_operator.fleet.port import QueueKey
 from runnerq_operator.fleet.process import ProcessFleet, plain_environment
 from runnerq_operator.local.backend import BackendChoice, LocalBackend, choose_backend
 from runnerq_operator.local.console import serving_console
 from runnerq_operator.local.folder import StateFolder
+from runnerq_operator.local.metrics import serving_metrics, session_targets
 from runnerq_operator.local.processes import Kind
 from runnerq_operator.local.program import run_program
-from runnerq_operator.local.reload import code_of, watch_code, watch_file
+from runnerq_operator.local.reload import Version, code_of, version_of, watch_code, watch_file
 from runnerq_operator.local.terminal import Terminal
 from runnerq_operator.model.queue import RunnerQueue
 from runnerq_operator.model.validate import load_queue
@@ -37,6 +39,7 @@ from runnerq_operator.model.validate import load_queue
 logger = logging.getLogger(__name__)
 
 DEFAULT_CONSOLE_PORT = 8320
+DEFAULT_METRICS_PORT = 8321
 _POLL_SECONDS = 0.2
 _INTERRUPTED = 130
 
@@ -49,6 +52,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     backend_url: str | None = None
     console_port: int | None = None
     """None: 8320, or any other if that is taken. 0: any free one."""
+    metrics_port: int | None = None
+    """The same from 8321."""
     reload: bool = True
     program: str | None = None
     once: bool = False
@@ -61,6 +66,7 @@ async def run_session(options: Options, terminal: Terminal) -> int:
 
     Raises ConfigurationError, BackendUnavailable.
     """
+    version = version_of(options.file)
     queue = read_queue(options.file)
     code = code_of(queue.spec.pools, working_folder=Path.cwd())
     with StateFolder(options.file.resolve().parent / ".runnerq") as folder:
@@ -74,6 +80,7 @@ async def run_session(options: Options, terminal: Terminal) -> int:
             try:
                 place = _Place(
                     options=options,
+                    version=version,
                     folder=folder,
                     backend=backend,
                     terminal=terminal,
@@ -118,6 +125,8 @@ class _Place(msgspec.Struct, frozen=True, kw_only=True):
     """Where a session happens."""
 
     options: Options
+    version: Version
+    """Of the queue's file, when it was read."""
     folder: StateFolder
     backend: LocalBackend
     terminal: Terminal
@@ -131,24 +140,29 @@ class _Session:
         self._terminal = place.terminal
         self._interrupts = place.interrupts
         self._queue = queue
+        self._metrics = LeaderMetrics(lambda _: True)
         self._reloads = 0
 
     async def run(self, code: list[Path]) -> int:
-        port = self._options.console_port
         console = serving_console(
             self._open(self._address(), 4),
             queue=self._queue.backend_queue,
-            ports=[DEFAULT_CONSOLE_PORT, 0] if port is None else [port],
+            ports=_ports(self._options.console_port, DEFAULT_CONSOLE_PORT),
         )
         async with console as url:
-            self._introduce(url)
             fleet = ProcessFleet(
                 backend_url=self._place.backend.url,
                 environment={"RUNNERQ_LOG_LEVEL": self._options.log_level, **os.environ},
                 output=self._terminal.output,
                 spawned=lambda pid: self._place.folder.notes.note(Kind.WORKER, pid),
             )
-            async with fleet:
+            metrics = serving_metrics(
+                self._metrics.registry,
+                lambda: session_targets(fleet, url),
+                ports=_ports(self._options.metrics_port, DEFAULT_METRICS_PORT),
+            )
+            async with metrics as metrics_url, fleet:
+                self._introduce(url, metrics_url)
                 ended = await self._control(fleet, code)
                 if fleet.working:
                     self._terminal.say(f"draining {fleet.working} workers; Ctrl-C again kills them")
@@ -157,15 +171,25 @@ class _Session:
 
     async def _control(self, fleet: ProcessFleet, code: list[Path]) -> int:
         """The control loop with what runs beside it, until something says that it is over."""
-        controller = Controller(fleet=fleet, sink=self._terminal, opener=self._open)
+        controller = Controller(
+            fleet=fleet,
+            sink=self._terminal,
+            opener=self._open,
+            metrics=self._metrics,
+            observed=self._metrics.observed,
+        )
         controller.apply(self._desired())
-        async with asyncio.TaskGroup() as tasks:
-            aside = [tasks.create_task(controller.run(), name="control")]
-            if self._options.reload:
-                aside += self._watchers(tasks, controller, fleet, code)
-            ended = await self._until_over(tasks)
-            for task in aside:
-                task.cancel()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                aside = [tasks.create_task(controller.run(), name="control")]
+                if self._options.reload:
+                    aside += self._watchers(tasks, controller, fleet, code)
+                ended = await self._until_over(tasks)
+                for task in aside:
+                    task.cancel()
+        except* ConfigurationError as group:
+            # What was declared is wrong: one line for people, without the group around it.
+            raise group.exceptions[0] from None
         return ended
 
     async def _until_over(self, tasks: asyncio.TaskGroup) -> int:
@@ -260,7 +284,8 @@ class _Session:
                 self._queue = queue
                 controller.apply(self._desired())
 
-        watchers = [tasks.create_task(watch_file(self._options.file.resolve(), file_changed))]
+        looking = watch_file(self._options.file, self._place.version, file_changed)
+        watchers = [tasks.create_task(looking)]
         if code:
             watchers.append(tasks.create_task(watch_code(code, code_changed)))
         return watchers
@@ -305,16 +330,22 @@ class _Session:
             max_connections=max_connections,
         )
 
-    def _introduce(self, console_url: str) -> None:
+    def _introduce(self, console_url: str, metrics_url: str) -> None:
         env = self._place.folder.write_environment(self._variables())
         self._terminal.heading(
             self._queue.metadata.name,
             {
                 "backend": f"{self._place.backend.description}, {_shown(self._place.folder.path)}",
                 "console": console_url,
+                "metrics": f"{metrics_url}/metrics, and /targets for Prometheus",
                 "shell": f"source {_shown(env)}",
             },
         )
+
+
+def _ports(asked: int | None, default: int) -> list[int]:
+    """The ports to try, in order."""
+    return [default, 0] if asked is None else [asked]
 
 
 def _with_environment(variables: dict[str, str]) -> dict[str, Any]:
