@@ -39,12 +39,9 @@ class Row(NamedTuple):
 
     @property
     def answer(self) -> str:
-        """The one by which it is counted; "" when it has none."""
-        if _PLANNED.match(self.shown_by):
-            return "planned"
-        if self.tests:
-            return "test"
-        return "decision" if self.decisions else ""
+        """The one it begins with, by which it is counted; "" when it has none."""
+        kinds = (("planned", _PLANNED), ("test", _TEST), ("decision", _DECISION))
+        return next((kind for kind, pattern in kinds if pattern.match(self.shown_by)), "")
 
 
 @cache
