@@ -195,7 +195,7 @@ DESCRIPTIONS = {
     "runnerq_enqueue_duration_seconds": "Time to enqueue one call, single or batch.",
     "runnerq_activities_started_total": "Attempts started.",
     "runnerq_activities_finished_total": "Attempts ended, by outcome.",
-    "runnerq_activity_wait_seconds": "Runnable-at to start; excludes delay and backoff.",
+    "runnerq_activity_wait_seconds": "Claimable to claimed; excludes delay and backoff.",
     "runnerq_activity_run_seconds": "Handler run time of one attempt.",
     "runnerq_activities_in_flight": "Attempts running now in this process.",
     "runnerq_worker_slots": "Configured concurrency of this process.",

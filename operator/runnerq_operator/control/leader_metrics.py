@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 MAX_TYPES = 200
 """Type values per queue; the rest are summed under the type "other"."""
+_NOTHING = (("", "claimable"), ("", "processing"), ("", "scheduled"))
 
 _Labels = tuple[tuple[str, str], ...]
 
@@ -159,7 +160,8 @@ def _queue_gauges(observations: Iterable[Observation]) -> Iterable[Metric]:
 
 
 def _depths(demand: QueueDemand) -> Tally[tuple[str, str]]:
-    counts: Tally[tuple[str, str]] = Tally()
+    # An empty queue shows zeros, of no type: without them it would look like one nobody reads.
+    counts: Tally[tuple[str, str]] = Tally(dict.fromkeys(_NOTHING, 0))
     for rank, entry in enumerate(sorted(demand.types, key=lambda entry: entry.type)):
         name = entry.type if rank < MAX_TYPES else "other"
         counts[name, "claimable"] += entry.claimable

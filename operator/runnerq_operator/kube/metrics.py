@@ -43,7 +43,10 @@ class OperatorMetrics:
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
         build = Gauge(
-            "runnerq_build_info", "Build facts.", ("component", "version"), registry=registry
+            "runnerq_build_info",
+            "Always 1; build facts.",
+            ("component", "version"),
+            registry=registry,
         )
         build.labels("operator", operator_version()).set(1)
         self._requests = Counter(

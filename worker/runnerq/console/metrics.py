@@ -49,7 +49,10 @@ class ConsoleMetrics:
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
         build = Gauge(
-            "runnerq_build_info", "Build facts.", ("component", "version"), registry=registry
+            "runnerq_build_info",
+            "Always 1; build facts.",
+            ("component", "version"),
+            registry=registry,
         )
         build.labels("console", installed_version()).set(1)
         self.requests = Counter(
@@ -145,6 +148,8 @@ class QueueGauges(Collector):
         )
         counts: Tally[tuple[str, str]] = Tally()
         if self._detailed and not isinstance(demand, Problem):
+            # An empty queue shows zeros, of no type: without them it would look like one nobody reads.
+            counts.update({("", "claimable"): 0, ("", "processing"): 0})
             for rank, entry in enumerate(demand.types):
                 name = entry.type if rank < MAX_TYPES else "other"
                 counts[name, "claimable"] += entry.claimable
