@@ -74,9 +74,11 @@ class HandlerThread:
             return
         if error is None:
             future.set_result(result)
-        elif isinstance(error, StopIteration):
-            # A future refuses StopIteration; it would end the awaiting generator.
-            future.set_exception(RuntimeError("the handler raised StopIteration"))
+        elif isinstance(error, StopIteration | GeneratorExit):
+            # Thrown into the awaiting coroutine they would mean something else.
+            wrapped = RuntimeError(f"the handler raised {type(error).__name__}")
+            wrapped.__cause__ = error
+            future.set_exception(wrapped)
         else:
             future.set_exception(error)
 
