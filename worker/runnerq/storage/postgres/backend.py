@@ -116,6 +116,12 @@ class PostgresBackend:
     def schema(self) -> str:
         return self._database.statements.schema
 
+    @property
+    def pushes(self) -> bool:
+        """Whether other processes' news are pushed to this one. Not through a transaction-mode pooler,
+        behind which everything is polled; True until `open` has found out."""
+        return not self._database.pooled
+
     async def open(self) -> None:
         async with self._opening:
             if self._is_open:

@@ -46,8 +46,8 @@ _REPEAT_AFTER = (0.02, 0.2)
 # jit: compiling a plan takes longer (100 ms and more) than any of our statements runs.
 # enable_*: a queue's table is empty at night and holds a million rows at noon, so its statistics are
 # always wrong. A plan made while it was empty (read it all, then sort) was kept for a connection's life and
-# cost 30 ms per claim at 100,000 rows. Every statement of ours wants indexes in their order and nested
-# loops, at any size: nothing else is left to choose.
+# cost 30 ms per claim at 100,000 rows. Every statement of ours wants tables read by indexes, in their
+# order, at any size: nothing else is left to choose.
 # plan_cache_mode: so that it is planned once, 0.3 ms, and not every time.
 _SETTINGS = f"""
 SET {{local}} statement_timeout = {SERVER_MS};
@@ -57,7 +57,6 @@ SET {{local}} jit = off;
 SET {{local}} enable_seqscan = off;
 SET {{local}} enable_bitmapscan = off;
 SET {{local}} enable_sort = off;
-SET {{local}} enable_hashjoin = off;
 SET {{local}} enable_mergejoin = off;
 SET {{local}} plan_cache_mode = force_generic_plan;
 SELECT set_config('synchronous_commit', 'on', {{is_local}})
@@ -66,11 +65,17 @@ WHERE current_setting('synchronous_commit') = 'off'
 SESSION_SETTINGS = _SETTINGS.format(local="", is_local="false")
 LOCAL_SETTINGS = _SETTINGS.format(local="LOCAL", is_local="true")
 
-# Worth another try at once: the connection died, or two statements locked each other out.
-_REPEATABLE = (
+# The connection is of no use any more. InternalClientError is how asyncpg finds a connection that the
+# server ended while it was idle.
+BROKEN = (
     OSError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
     asyncpg.PostgresConnectionError,
+)
+# Worth another try at once: the connection died, or two statements locked each other out.
+_REPEATABLE = (
+    *BROKEN,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.CannotConnectNowError,
@@ -130,7 +135,8 @@ class Database:
         self._pooled = pooled
         self._pool = await asyncpg.create_pool(
             self._url,
-            min_size=1,
+            # None kept for its own sake: asyncpg would complain loudly whenever it cannot keep them.
+            min_size=0,
             max_size=self._size,
             timeout=CONNECT_SECONDS,
             command_timeout=CLIENT_SECONDS,
@@ -178,7 +184,7 @@ class Database:
     ) -> _T:
         """Run `work` on a connection, in a transaction if asked for; again if its connection died."""
         waits = iter(_REPEAT_AFTER if repeatable else ())
-        with boundary(what.replace("_", " ")):
+        with boundary(what):
             while True:
                 try:
                     async with self._session(purpose, transaction=transaction) as session:
@@ -199,13 +205,17 @@ class Database:
             self._pool.acquire(timeout=CLIENT_SECONDS) as connection,
         ):
             session = _PooledSession(connection, self.statements)
-            if not (transaction or self._pooled):
-                yield session
-                return
-            async with connection.transaction():
-                if self._pooled:
-                    await connection.execute(LOCAL_SETTINGS)
-                yield session
+            try:
+                if not (transaction or self._pooled):
+                    yield session
+                    return
+                async with connection.transaction():
+                    if self._pooled:
+                        await connection.execute(LOCAL_SETTINGS)
+                    yield session
+            except BROKEN:
+                connection.terminate()
+                raise
 
 
 class _PooledSession:

@@ -27,23 +27,23 @@ _WRONG_SCHEMA = ("42P01", "42703", "42883", "3F000", "42704", "42P10")
 
 @contextmanager
 def boundary(what: str) -> Generator[None]:
-    """Translate what escapes the block. `what` completes "could not ..." in the message."""
+    """Translate what escapes the block. `what` names it in the message: a statement or a step."""
     try:
         yield
     except asyncpg.PostgresError as error:
         raise translated(error, what) from error
-    except (OSError, TimeoutError, asyncpg.InterfaceError) as error:
-        # An InterfaceError is a connection that died under us: asyncpg says so when it is used next.
+    except (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
+        # The latter two are a connection that died under us: asyncpg says so when it is used next.
         reason = str(error) or "no answer in time"
-        raise BackendUnavailable(f"could not {what}: {reason}") from error
+        raise BackendUnavailable(f"Postgres does not answer ({what}): {reason}") from error
 
 
 def translated(error: asyncpg.PostgresError, what: str) -> StorageError:
     code = error.sqlstate or ""
     if code in _WRONG_SCHEMA:
         return SchemaMismatch(
-            f"could not {what}: {error}; bring the schema up to date with `runnerq migrate up`"
+            f"the schema is not what this version needs ({what}): {error}; run `runnerq migrate up`"
         )
     if code in _TRANSIENT or code.startswith(_TRANSIENT_CLASSES):
-        return BackendUnavailable(f"could not {what}: {error}")
-    return StorageError(f"could not {what}: {error} (SQLSTATE {code})")
+        return BackendUnavailable(f"Postgres cannot do it now ({what}): {error}")
+    return StorageError(f"Postgres refused ({what}): {error} (SQLSTATE {code})")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 import asyncpg
 
 from runnerq.storage.postgres.background import Background
+from runnerq.storage.postgres.connections import BROKEN
 from runnerq.storage.postgres.notifier import lines_of
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class Listener:
                 await self._changed.wait()
             try:
                 connection = await self._database.connect()
-            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            except (*BROKEN, asyncpg.PostgresError) as error:
                 _log.log(
                     logging.WARNING if failures == 0 else logging.DEBUG,
                     "cannot listen for notifications, polling instead: %s",
@@ -97,7 +98,7 @@ class Listener:
                 try:
                     await self._listen(connection, back=failures > 0)
                     failures = 0
-                except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+                except (*BROKEN, asyncpg.PostgresError) as error:
                     _log.warning("the connection that listens was lost: %s", error)
                 finally:
                     for listening in self._listening.values():

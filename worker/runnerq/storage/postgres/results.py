@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from runnerq.errors import ActivityNotFound, StorageError
+from runnerq.errors import ActivityNotFound, BackendUnavailable, StorageError
 from runnerq.storage.postgres import values
 from runnerq.storage.postgres.background import Background
 from runnerq.storage.postgres.connections import Purpose
@@ -37,7 +37,7 @@ _AT_ONCE = 2_000
 
 @dataclass(slots=True, eq=False)
 class _Waiter:
-    queue_id: int
+    queue: str
     activity_id: UUID
     done: asyncio.Future[ActivityResult]
     poll_at: float
@@ -70,11 +70,18 @@ class Results:
     async def wait(self, queue: str, activity_id: UUID, timeout: float) -> ActivityResult | None:
         loop = asyncio.get_running_loop()
         until = loop.time() + timeout
-        known = await self.get(queue, activity_id)
-        if known is not None or timeout <= 0:
-            return known
+        try:
+            known = await self.get(queue, activity_id)
+        except BackendUnavailable as error:
+            # Who has time to wait waits for the server as well; the last look tells the truth.
+            if timeout <= 0:
+                raise
+            _log.debug("waiting for %s: %s", activity_id, error)
+        else:
+            if known is not None or timeout <= 0:
+                return known
         waiter = _Waiter(
-            queue_id=await self._names.queue(queue),
+            queue=queue,
             activity_id=activity_id,
             done=loop.create_future(),
             poll_at=loop.time() + _FIRST_POLL,
@@ -160,5 +167,5 @@ class Results:
         for row in rows:
             answer = values.result(row)
             for waiter in self._waiters.get(row["id"], ()):
-                if waiter.queue_id == row["queue_id"] and not waiter.done.done():
+                if waiter.queue == row["queue"] and not waiter.done.done():
                     waiter.done.set_result(answer)

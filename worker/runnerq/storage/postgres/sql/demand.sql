@@ -1,6 +1,7 @@
 -- What the queues $1 ask for, by type, and their engines: one row per queue, in input order, in one snapshot.
 -- $2: horizon in ms; $3: where counting stops. Bounded: lanes by a loose index scan as in lane_heads.sql,
 -- then at most $3 + 1 entries of each range; claims by the index of what is held.
+-- The inner orders only name the index: in any other, counting would read what it does not count.
 -- JSON, because a row holds two lists of different shape.
 WITH RECURSIVE asked AS MATERIALIZED (
   SELECT wanted.place, wanted.name, q.queue_id
@@ -46,7 +47,7 @@ measured AS (
         SELECT FROM {schema}.runnerq_activities a
         WHERE a.type_id = lane.type_id AND a.priority = lane.priority AND a.retried = lane.retried
           AND a.state IN ({waiting}) AND a.due > now() AND a.due <= now() + $2::bigint * interval '1 millisecond'
-        LIMIT $3::int) due
+        ORDER BY a.due, a.id LIMIT $3::int) due
       WHERE lane.type_id = kind.type_id LIMIT $3::int) capped) soon
   CROSS JOIN LATERAL (
     SELECT count(*) AS n FROM (
@@ -54,7 +55,7 @@ measured AS (
         SELECT FROM {schema}.runnerq_activities a
         WHERE a.type_id = lane.type_id AND a.priority = lane.priority AND a.retried = lane.retried
           AND a.state IN ({waiting}) AND a.due > now()
-        LIMIT $3::int) due
+        ORDER BY a.due, a.id LIMIT $3::int) due
       WHERE lane.type_id = kind.type_id LIMIT $3::int) capped) later)
 SELECT asked.name AS queue, now() AS now,
   (SELECT coalesce(json_agg(json_build_object(

@@ -11,7 +11,7 @@ WITH d AS MATERIALIZED (
     AS d(id, type_id, priority, delay_ms, run_at, timeout_ms, max_attempts, codec, payload, headers,
          root_id, parent_id, depth, digest, key, always, on_failure, ttl_ms)),
 repeated AS MATERIALIZED (
-  SELECT a.id FROM d JOIN {schema}.runnerq_activities a USING (id)
+  SELECT a.id FROM d JOIN {schema}.runnerq_activities a ON a.id = ANY (ARRAY[d.id])
   UNION ALL
   SELECT h.id FROM {schema}.runnerq_history h WHERE h.id = ANY ($2::uuid[]) AND h.id BETWEEN $20 AND $21),
 held AS (

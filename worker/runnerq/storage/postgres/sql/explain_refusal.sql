@@ -13,5 +13,5 @@ SELECT d.place,
        h.state AS ended
 FROM unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::bytea[], $5::text[], $6::bytea[], $7::bigint[])
   WITH ORDINALITY AS d(id, token, outcome, result, result_codec, error, digest, place)
-LEFT JOIN {schema}.runnerq_activities a ON a.id = d.id AND a.queue_id = $8
-LEFT JOIN {schema}.runnerq_history h ON h.id = d.id AND h.queue_id = $8
+LEFT JOIN {schema}.runnerq_activities a ON a.id = ANY (ARRAY[d.id]) AND a.queue_id = $8
+LEFT JOIN {schema}.runnerq_history h ON h.id = ANY (ARRAY[d.id]) AND h.queue_id = $8

@@ -2,5 +2,5 @@
 UPDATE {schema}.runnerq_activities a
 SET deadline = greatest(a.deadline, now() + $4::bigint * interval '1 millisecond')
 FROM unnest($1::uuid[], $2::uuid[]) WITH ORDINALITY AS d(id, token, place)
-WHERE a.id = d.id AND a.token = d.token AND a.queue_id = $3
+WHERE a.id = ANY (ARRAY[d.id]) AND a.token = d.token AND a.queue_id = $3
 RETURNING d.place

@@ -2,6 +2,9 @@
 -- the result, in one statement. Those not returned had lost their claim, or were acknowledged before.
 -- The token alone says whose row it is. To name the state as well would cost a hundredfold: by its
 -- statistics nothing is processing, so the generic plan would join over the index of what is held.
+-- `id = ANY (ARRAY[d.id])` is `id = d.id` to the server but not to its planner, which could otherwise join the
+-- other way round: read the whole table by its key, and look up each row in the batch (Postgres 18 did, with
+-- the statistics of an empty table). All statements here that look up a batch of ids do the same.
 -- ON CONFLICT: an id stored twice (enqueued again in the very moment it ended) must not fail the batch.
 WITH d AS (
   SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::smallint[], $5::bytea[], $6::text[], $7::bytea[],
@@ -9,7 +12,7 @@ WITH d AS (
     AS d(id, token, outcome, state, result, result_codec, error, run_ms)),
 gone AS (
   DELETE FROM {schema}.runnerq_activities a USING d
-  WHERE a.id = d.id AND a.token = d.token AND a.queue_id = $9
+  WHERE a.id = ANY (ARRAY[d.id]) AND a.token = d.token AND a.queue_id = $9
   RETURNING a.id, a.token, a.root_id, a.parent_id, a.created_at, a.due, a.claimed_at, a.timeout_ms, a.queue_id,
             a.type_id, a.attempt, a.max_attempts, a.depth, a.priority, a.codec, a.payload, a.headers,
             a.idempotency_key, a.worker, d.outcome, d.state, d.result, d.result_codec, d.error, d.run_ms)

@@ -9,7 +9,7 @@ WITH d AS MATERIALIZED (
     AS d(id, token, outcome, delay_ms, error, digest, run_ms)),
 gone AS (
   DELETE FROM {schema}.runnerq_activities a USING d
-  WHERE a.id = d.id AND a.token = d.token AND a.queue_id = $8
+  WHERE a.id = ANY (ARRAY[d.id]) AND a.token = d.token AND a.queue_id = $8
     AND d.outcome = {outcome_retried} AND a.max_attempts <> 0 AND a.attempt >= a.max_attempts
   RETURNING a.*, d.error AS new_error, d.run_ms),
 dead AS (
@@ -24,7 +24,7 @@ dead AS (
   RETURNING id, token, attempt, type_id, worker),
 ready AS (
   SELECT a.id, a.token, a.due, a.claimed_at, a.attempt, d.outcome, d.delay_ms, d.error, d.digest, d.run_ms
-  FROM d JOIN {schema}.runnerq_activities a ON a.id = d.id AND a.token = d.token AND a.queue_id = $8
+  FROM d JOIN {schema}.runnerq_activities a ON a.id = ANY (ARRAY[d.id]) AND a.token = d.token AND a.queue_id = $8
   WHERE d.outcome <> {outcome_retried} OR a.max_attempts = 0 OR a.attempt < a.max_attempts
   FOR UPDATE OF a),
 back AS (
@@ -36,7 +36,7 @@ back AS (
       attempt = a.attempt - CASE ready.outcome WHEN {outcome_retried} THEN 0 ELSE 1 END,
       error = CASE ready.outcome WHEN {outcome_retried} THEN ready.error ELSE a.error END,
       token = NULL, engine_id = NULL, deadline = NULL, last_token = ready.token, last_digest = ready.digest
-  FROM ready WHERE a.id = ready.id
+  FROM ready WHERE a.id = ANY (ARRAY[ready.id])
   RETURNING a.id, ready.token, a.state, a.type_id, a.worker, ready.attempt, ready.outcome, ready.claimed_at, ready.due,
             ready.run_ms, ready.error),
 told AS (

@@ -2,4 +2,5 @@
 -- own: a holder that committed while that one waited is not in its snapshot.
 SELECT d.place, k.activity_id
 FROM unnest($1::int[], $2::uuid[]) WITH ORDINALITY AS d(type_id, digest, place)
-JOIN {schema}.runnerq_idempotency k ON k.type_id = d.type_id AND k.digest = d.digest
+JOIN {schema}.runnerq_idempotency k
+  ON k.type_id = ANY (ARRAY[d.type_id]) AND k.digest = ANY (ARRAY[d.digest])

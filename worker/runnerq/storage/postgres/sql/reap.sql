@@ -15,7 +15,8 @@ judged AS (
   SELECT owner.engine_id,
          e.engine_id IS NULL OR e.state = {engine_stopped}
            OR e.heartbeat_at <= now() - $3::bigint * interval '1 millisecond' AS gone
-  FROM owner LEFT JOIN {schema}.runnerq_engines e ON e.engine_id = owner.engine_id AND e.queue_id = $1),
+  FROM owner LEFT JOIN {schema}.runnerq_engines e
+    ON e.engine_id = ANY (ARRAY[owner.engine_id]) AND e.queue_id = $1),
 picked AS MATERIALIZED (
   SELECT taken.*
   FROM judged
@@ -34,7 +35,7 @@ lost AS MATERIALIZED (
            CASE WHEN p.expired THEN 'its lease ended' ELSE 'its engine is gone' END))::text, 'UTF8') AS error
   FROM picked p),
 gone AS (
-  DELETE FROM {schema}.runnerq_activities a USING lost WHERE a.id = lost.id AND lost.used_up
+  DELETE FROM {schema}.runnerq_activities a USING lost WHERE a.id = ANY (ARRAY[lost.id]) AND lost.used_up
   RETURNING a.*, lost.error AS new_error),
 dead AS (
   INSERT INTO {schema}.runnerq_history
@@ -48,7 +49,7 @@ dead AS (
 back AS (
   UPDATE {schema}.runnerq_activities a
   SET state = {pending}, due = now(), token = NULL, engine_id = NULL, deadline = NULL, error = lost.error
-  FROM lost WHERE a.id = lost.id AND NOT lost.used_up
+  FROM lost WHERE a.id = ANY (ARRAY[lost.id]) AND NOT lost.used_up
   RETURNING a.id, a.type_id, a.attempt, a.codec, a.error, a.worker),
 told AS (
   INSERT INTO {schema}.runnerq_events (activity_id, kind, state, attempt, worker, error, claimed_at, ready_at)

@@ -4,7 +4,7 @@
 WITH risen AS (
   DELETE FROM {schema}.runnerq_history h
   USING unnest($2::uuid[]) AS wanted(id)
-  WHERE h.id = wanted.id AND h.queue_id = $1 AND h.state = {dead_letter}
+  WHERE h.id = ANY (ARRAY[wanted.id]) AND h.queue_id = $1 AND h.state = {dead_letter}
   RETURNING h.*),
 alive AS (
   INSERT INTO {schema}.runnerq_activities
