@@ -47,11 +47,17 @@ async def test_an_action_answers_503_too(console: Served) -> None:
     assert answer.status == 503
 
 
-async def test_passwords_in_the_reason_do_not_leave_the_process(console: Served) -> None:
+async def test_passwords_in_the_reason_reach_neither_the_browser_nor_the_log(
+    console: Served, caplog: pytest.LogCaptureFixture
+) -> None:
     console.backend.down = True
     answer = await console.api("/stats")
     assert "s3cret" not in answer.text
     assert "//***@db/shop" in answer.text
+    async with console.client.get("/api/observability/stream") as stream:
+        await stream.content.readuntil(b"backend_unavailable")
+    assert "did not answer" in caplog.text
+    assert "s3cret" not in caplog.text
 
 
 @pytest.mark.parametrize("path", READS)

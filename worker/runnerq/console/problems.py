@@ -46,10 +46,10 @@ class Problem(Exception):
         field: str | None = None,
         headers: dict[str, str] | None = None,
     ) -> None:
-        super().__init__(message)
+        self.message = _CREDENTIALS.sub("//***@", message)
+        super().__init__(self.message)
         self.status = status
         self.code = code
-        self.message = _CREDENTIALS.sub("//***@", message)
         self.field = field
         self.headers = headers or {}
 

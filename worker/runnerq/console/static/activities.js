@@ -16,8 +16,9 @@ export function activitiesPanel({ topics, list, picked, canAct, act }) {
       requeues ? requeueBar(list, picked, act) : "",
       list.error ? h("p", { class: "problem" }, list.error) : "",
       h("div", { class: `scroll ${list.loading ? "loading" : ""}` }, list.items ? table(list, picked, requeues, topics.workers?.workers ?? [], act) : ""),
+      list.state ? "" : h("p", { class: "quiet empty" }, stats ? "Nothing has been enqueued yet." : "Reading activities…"),
       list.items?.length === 0 ? h("p", { class: "quiet empty" }, nothing(list)) : "",
-      pager(list, act),
+      list.state ? pager(list, act) : "",
     ),
   ];
 }

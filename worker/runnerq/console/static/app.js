@@ -128,7 +128,9 @@ function setDown(message) {
 // else what went wrong, else what was done.
 function choose(stats) {
   const telling = ["processing", "pending", "dead_letter", "failed", "completed"];
-  page.list.state = telling.find((state) => stats.counts[state]) ?? "processing";
+  const found = telling.find((state) => stats.counts[state]);
+  if (!found) return;
+  page.list.state = found;
   page.list.loading = true;
   loadList();
 }
