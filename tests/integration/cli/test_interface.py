@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -106,9 +109,6 @@ def test_the_help_is_quick() -> None:
 
 
 def _bare() -> float:
-    import subprocess
-    import sys
-
     started = time.perf_counter()
     subprocess.run([sys.executable, "-c", "pass"], check=True)
     return time.perf_counter() - started
@@ -186,6 +186,16 @@ def test_a_command_whose_package_is_missing_says_what_to_install(
 def test_kubectl_finds_it_under_its_own_name() -> None:
     assert program_name(["/usr/local/bin/kubectl-runnerq"]) == "kubectl runnerq"
     assert program_name([]) == "runnerq"
+
+
+@pytest.mark.parametrize(
+    ("script", "usage"), [("runnerq", "runnerq"), ("kubectl-runnerq", "kubectl runnerq")]
+)
+def test_both_installed_commands_are_the_same_one(script: str, usage: str) -> None:
+    path = Path(sys.executable).parent / script
+    done = subprocess.run([path, "--help"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"Usage: {usage} ")
 
 
 def test_completion_offers_commands_without_loading_them() -> None:
