@@ -36,6 +36,7 @@ from runnerq.storage.records import (
 from runnerq.testing import FaultyBackend
 from runnerq_operator.control.controller import Controller
 from runnerq_operator.control.desired import DesiredQueue
+from runnerq_operator.control.leader_metrics import LeaderMetrics
 from runnerq_operator.control.report import QueueReport
 from runnerq_operator.fleet.port import (
     FleetState,
@@ -392,9 +393,13 @@ async def until(condition: Callable[[], Any], *, within: float) -> float:
 
 @asynccontextmanager
 async def stage(
-    *queues: DesiredQueue, handled: Sequence[str] = ("send_mail",), **fleet: Any
+    *queues: DesiredQueue,
+    handled: Sequence[str] = ("send_mail",),
+    metrics: LeaderMetrics | None = None,
+    **fleet: Any,
 ) -> AsyncGenerator[Stage]:
     """A running control loop; ends, and lets the workers go, with the block."""
+    metrics = metrics or LeaderMetrics(lambda _: True)
     clock = LoopClock()
     loop = asyncio.get_running_loop()
     memory = MemoryBackend("shop", clock=clock)
@@ -410,7 +415,13 @@ async def stage(
         simulated = SimulatedFleet(memory, workers, handled=handled, **fleet)
         sink = RecordingSink()
         controller = Controller(
-            fleet=simulated, sink=sink, opener=opener, clock=loop.time, wall=clock.now
+            fleet=simulated,
+            sink=sink,
+            opener=opener,
+            metrics=metrics,
+            observed=metrics.observed,
+            clock=loop.time,
+            wall=clock.now,
         )
         for queue in queues or (desired_queue(),):
             controller.apply(queue)
