@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from runnerq_operator.model.conditions import CONDITIONS, POOL_CONDITIONS
 from runnerq_operator.model.crd import Document, pool_crd, queue_crd
 from runnerq_operator.model.generate import main, rendered
+from runnerq_operator.model.reference import BEGIN, END, with_reference
 from runnerq_operator.model.rules import Model, text
 from runnerq_operator.model.schema import schema_of
 
@@ -47,14 +48,34 @@ def test_the_files_in_the_repository_are_what_the_models_say(name: str):
 
 
 def test_check_names_the_file_that_is_not_up_to_date(tmp_path: Path):
+    docs = tmp_path / "reference.md"
+    docs.write_text(f"# By hand\n{BEGIN}\nold\n{END}\nmore by hand\n")
+    arguments = ["--to", str(tmp_path), "--docs", str(docs)]
     runner = CliRunner()
-    assert runner.invoke(main, ["--to", str(tmp_path)]).exit_code == 0
-    assert runner.invoke(main, ["--to", str(tmp_path), "--check"]).exit_code == 0
+    assert runner.invoke(main, arguments).exit_code == 0
+    assert runner.invoke(main, [*arguments, "--check"]).exit_code == 0
     (tmp_path / "runnerqueues.yaml").write_text("kind: Other\n")
-    result = runner.invoke(main, ["--to", str(tmp_path), "--check"])
+    result = runner.invoke(main, [*arguments, "--check"])
     assert result.exit_code == 1
     assert "runnerqueues.yaml" in result.output
     assert (tmp_path / "runnerqueues.yaml").read_text() == "kind: Other\n"
+    written = docs.read_text()
+    assert written.startswith("# By hand")
+    assert written.endswith("more by hand\n")
+    assert "`pools[].scaling.minReplicas`" in written
+
+
+def test_a_document_without_the_marks_is_refused(tmp_path: Path):
+    docs = tmp_path / "reference.md"
+    docs.write_text("# By hand\n")
+    result = CliRunner().invoke(main, ["--to", str(tmp_path), "--docs", str(docs)])
+    assert result.exit_code == 1
+    assert "must have the lines" in result.output
+
+
+def test_the_reference_in_the_repository_is_what_the_models_say():
+    text = (ROOT / "docs" / "runnerqueue.md").read_text(encoding="utf-8")
+    assert with_reference(text) == text
 
 
 @pytest.mark.parametrize("node", every_level())

@@ -1,4 +1,6 @@
-"""Writes crds/*.yaml from the models: `python -m runnerq_operator.model.generate [--check] [--to DIR]`.
+"""Writes crds/*.yaml and the reference in docs/ from the models.
+
+`python -m runnerq_operator.model.generate [--check] [--to DIR] [--docs FILE]`
 
 With `--check` nothing is written: exit code 1 says that a file differs from what would be.
 """
@@ -11,6 +13,7 @@ import click
 import yaml
 
 from runnerq_operator.model.crd import Document, pool_crd, queue_crd
+from runnerq_operator.model.reference import with_reference
 
 _HEADER = (
     "# Generated from operator/runnerq_operator/model by `python -m runnerq_operator.model.generate`.\n"
@@ -45,24 +48,36 @@ def _yaml(document: Document) -> str:
     type=click.Path(path_type=Path),
     default=Path("crds"),
     show_default=True,
-    help="Folder of the files.",
+    help="Folder of the CustomResourceDefinitions.",
 )
-def main(check: bool, folder: Path) -> None:
-    """Generate the CustomResourceDefinitions from the models."""
-    stale: list[str] = []
-    for name, content in rendered().items():
-        path = folder / name
-        if path.exists() and path.read_text(encoding="utf-8") == content:
-            continue
-        stale.append(str(path))
-        if not check:
-            folder.mkdir(parents=True, exist_ok=True)
-            path.write_text(content, encoding="utf-8")
+@click.option(
+    "--docs",
+    type=click.Path(path_type=Path),
+    default=Path("docs/runnerqueue.md"),
+    show_default=True,
+    help="Document whose reference part is kept up to date.",
+)
+def main(check: bool, folder: Path, docs: Path) -> None:
+    """Generate the CustomResourceDefinitions and their reference from the models."""
+    wanted = {folder / name: content for name, content in rendered().items()}
+    try:
+        wanted[docs] = with_reference(docs.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise click.ClickException(f"{docs}: {error}") from error
+    stale = [path for path, content in wanted.items() if _content(path) != content]
     if stale and check:
         raise click.ClickException(
-            f"not up to date: {', '.join(stale)}; run python -m runnerq_operator.model.generate"
+            f"not up to date: {', '.join(map(str, stale))}; "
+            "run python -m runnerq_operator.model.generate"
         )
-    click.echo(f"{'written: ' + ', '.join(stale) if stale else 'up to date'}")
+    for path in stale:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(wanted[path], encoding="utf-8")
+    click.echo(f"written: {', '.join(map(str, stale))}" if stale else "up to date")
+
+
+def _content(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8") if path.exists() else None
 
 
 if __name__ == "__main__":

@@ -38,6 +38,13 @@ class SecretKeyRef(Model, frozen=True, kw_only=True):
     key: Annotated[str, text("Key in the Secret whose value is used.", least=1, most=253)] = "url"
 
 
+class TokenKeyRef(Model, frozen=True, kw_only=True):
+    """One key of a Secret in the same namespace that holds a token."""
+
+    name: Annotated[str, text("Name of the Secret.", least=1, most=253)]
+    key: Annotated[str, text("Key in the Secret whose value is used.", least=1, most=253)] = "token"
+
+
 class PostgresBackend(Model, frozen=True, kw_only=True):
     url_secret_ref: Annotated[
         SecretKeyRef,
@@ -128,7 +135,7 @@ class ConsoleAuth(Model, frozen=True, kw_only=True):
     )
 
     token_secret_ref: (
-        Annotated[SecretKeyRef, described("Token that the console asks of its visitors.")] | None
+        Annotated[TokenKeyRef, described("Token that the console asks of its visitors.")] | None
     ) = None
     mode: (
         Annotated[ConsoleAuthMode, described("None: no token is asked. Say it only knowingly.")]
