@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any
 from uuid import UUID, uuid4
 
 from tests.unit.control_views import desired_queue
@@ -20,7 +20,6 @@ from tests.unit.control_views import desired_queue
 from runnerq.ids import IdSource
 from runnerq.patterns import resolve
 from runnerq.storage.memory import MemoryBackend
-from runnerq.storage.ports import Storage
 from runnerq.storage.records import (
     Acknowledgement,
     ActivitySpec,
@@ -403,8 +402,7 @@ async def stage(
     clock = LoopClock()
     loop = asyncio.get_running_loop()
     memory = MemoryBackend("shop", clock=clock)
-    make_faulty = cast("Callable[[Storage], FaultyBackend]", FaultyBackend)
-    backend = make_faulty(memory)
+    backend = FaultyBackend(memory)
     opened: list[str] = []
 
     def opener(address: Any) -> FaultyBackend:

@@ -363,6 +363,29 @@ def test_queues_of_one_backend_share_one_read_per_tick():
     played(play)
 
 
+def test_a_pool_at_zero_beside_a_busy_one_does_not_make_the_loop_read_at_every_enqueue():
+    edits = {
+        "pools.0.scaling": {"minReplicas": 1, "maxReplicas": 1},
+        "pools.1": {"name": "rare", "activityTypes": ["report"], "app": "shop.reports"},
+    }
+
+    async def play() -> None:
+        async with stage(
+            desired_queue(edits), handled=("send_mail", "report"), seconds=lasting(0.1)
+        ) as on:
+            await until(lambda: on.fleet.ready() == 1, within=10)
+            before = on.backend.calls["demand"]
+            for _ in range(3000):
+                await on.enqueue(1)
+                await asyncio.sleep(0.02)
+            # 60 s of 50 enqueues a second; a tick is 5 s, and each change of a pool is a pass.
+            assert on.backend.calls["demand"] - before <= 25
+            await on.enqueue(1, "report")
+            assert await until(lambda: on.fleet.workers("rare"), within=10) <= 5.1
+
+    played(play)
+
+
 def test_decisions_and_pods_are_recorded_for_the_console_on_change_only():
     async def play() -> None:
         async with stage(desired_queue({"pools.0.scaling": {"behavior": QUICK}})) as on:

@@ -115,7 +115,7 @@ class BackendLink:
         except TimeoutError:
             message = f"no answer within {_READ_SECONDS:.0f} s"
             return _Shared(number, started, None, "NoAnswer", message)
-        except RunnerQError as error:
+        except (RunnerQError, OSError) as error:
             return _Shared(number, started, None, "NoAnswer", str(error))
         return _Shared(number, started, {one.queue: one for one in answers}, "", "")
 

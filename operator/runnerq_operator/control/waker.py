@@ -39,8 +39,9 @@ class Waker:
             self._armed.clear()
             self._gap = _SHORTEST_GAP
             return
-        # Woken and still at zero: it was not for this pool.
-        self._gap = min(self._gap * 2, longest_gap) if self._woke_last else _SHORTEST_GAP
+        if self._woke_last:
+            # Woken and still at zero: it was not for this pool.
+            self._gap = min(self._gap * 2, longest_gap)
         self._woke_last = False
         self._armed.set()
 
@@ -52,6 +53,9 @@ class Waker:
                 self._armed.clear()
                 continue
             await asyncio.sleep(self._gap)
+            if signal.version() == seen:
+                # Quiet meanwhile: what comes next may well be meant for us.
+                self._gap = _SHORTEST_GAP
             try:
                 changed = await signal.wait(seen, _WAIT_SECONDS) != seen
             except RunnerQError as error:
