@@ -177,10 +177,6 @@ def prepared(folder: Path, **scaling: Any) -> Path:
     """A folder with the app and the queue's file."""
     (folder / "shop_app.py").write_text(APP)
     (folder / "queue.yaml").write_text(queue_file(**scaling))
-    # Whoever Postgres runs as when we are root has to get there.
-    for step in (folder, *folder.parents):
-        if step.is_relative_to("/tmp") and step != Path("/tmp"):
-            step.chmod(step.stat().st_mode | 0o011)
     return folder
 
 

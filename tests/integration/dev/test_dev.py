@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,8 +21,11 @@ BACKENDS = ["sqlite", "postgres"]
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return prepared(tmp_path)
+def folder() -> Iterator[Path]:
+    """Not pytest's own, which only its owner may enter: as root, Postgres runs as another account."""
+    with tempfile.TemporaryDirectory(prefix="runnerq-dev-") as name:
+        Path(name).chmod(0o755)
+        yield prepared(Path(name))
 
 
 async def started(dev: Dev) -> None:
