@@ -107,7 +107,10 @@ class Elector:
 
     async def _acquire(self) -> None:
         while not await self._try(self._attempt):
-            await self._sleep(self._times.retry * random.uniform(1.0, 1.2))  # noqa: S311
+            pause = self._times.retry * random.uniform(1.0, 1.2)  # noqa: S311 - only spreads
+            # At the very moment of expiry, not up to a pause after it.
+            until_end = self._sighting.ends_at(self._times) - self._leadership.now()
+            await self._sleep(min(pause, until_end) if until_end > 0 else pause)
 
     async def _lead(self, lead: Callable[[], Awaitable[None]]) -> None:
         async with asyncio.TaskGroup() as group:

@@ -86,14 +86,18 @@ class Sighting:
         return self if record == self.record else Sighting(record, now)
 
     def held_by_another(self, identity: str, now: float, times: LeaseTimes) -> bool:
-        """Whether somebody else's lease must still be respected.
+        """Whether somebody else's lease must still be respected."""
+        if self.record.holder in ("", identity):
+            return False
+        return now < self.ends_at(times)
+
+    def ends_at(self, times: LeaseTimes) -> float:
+        """When the lease expires unless it is seen to change before.
 
         The holder's own duration counts where it is longer than ours: an operator of another version
         may have been configured differently.
         """
-        if self.record.holder in ("", identity):
-            return False
-        return now < self.seen_at + max(times.lease, float(self.record.duration))
+        return self.seen_at + max(times.lease, float(self.record.duration))
 
 
 NOTHING_SEEN: Final = Sighting(LeaseRecord(holder="", duration=0), 0.0)
