@@ -48,6 +48,10 @@ class Rig:
         await engine.start()
         return engine
 
+    def forget(self, engine: WorkerEngine) -> None:
+        """The test has stopped it."""
+        self._engines.remove(engine)
+
     async def stop_all(self) -> None:
         self.backend.heal()
         for engine in self._engines:

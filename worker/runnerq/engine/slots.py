@@ -115,7 +115,8 @@ class Slots:
         self._tasks.clear()
 
     async def _run(self) -> None:
-        while True:
+        # Asked each time: a handler may have swallowed the cancellation by which `close` ends this.
+        while not self._runner.closing:
             try:
                 if self._buffer:
                     await self._run_one(self._buffer.popleft())

@@ -205,7 +205,7 @@ class WorkerEngine:
         async with self._turn:
             if self.phase is Phase.NEW:
                 self.phase = Phase.STOPPED
-            elif self._draining is None:
+            elif self.phase is Phase.RUNNING:
                 self.phase = Phase.STOPPING
                 self._draining = asyncio.create_task(
                     self._drain(self.config.drain_timeout if grace is None else grace),
