@@ -76,6 +76,11 @@ def test_a_pool_at_zero_has_the_backlog_of_the_types_it_served_last() -> None:
     assert (found.engines, found.backlog, found.types) == (0, 7, ("send",))
 
 
+def test_where_nothing_is_claimable_every_pool_has_nothing_waiting() -> None:
+    [found] = pools_of(demand(types=(wanted(claimable=0),)), [], [decision(to=0)])
+    assert found.backlog == 0
+
+
 def test_a_lower_bound_stays_one() -> None:
     [found] = pools_of(demand(engine(), types=(wanted(claimable_capped=True),)), [], [])
     assert found.backlog_capped

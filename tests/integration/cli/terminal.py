@@ -103,6 +103,27 @@ class Process:
         return Said(self._popen.returncode, out, err)
 
 
+def on_a_terminal(*arguments: str, **variables: str) -> str:
+    """What one command writes to stdout when that is a terminal."""
+    ours, theirs = os.openpty()
+    settings = {"TERM": "xterm-256color", "COLUMNS": "200", **variables}
+    try:
+        subprocess.run(
+            command(*arguments),
+            env=environment(**settings),
+            stdout=theirs,
+            stderr=subprocess.DEVNULL,
+            timeout=DEADLINE,
+            check=True,
+        )
+    finally:
+        os.close(theirs)
+    try:
+        return os.read(ours, 65_536).decode()
+    finally:
+        os.close(ours)
+
+
 def finished(*arguments: str, cwd: Path | None = None, **variables: str) -> Said:
     """One command as a process, to its end."""
     done = subprocess.run(

@@ -9,7 +9,7 @@ import urllib.request
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.integration.cli.terminal import Process, command, environment, finished
+from tests.integration.cli.terminal import Process, command, environment, finished, on_a_terminal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -199,6 +199,12 @@ def test_tail_follows_and_ends_after_a_count(url: str) -> None:
         second = finished("enqueue", "send", RUNNERQ_BACKEND_URL=url).out.strip()
         assert second in tail.prints()
         assert tail.prints() == ""
+
+
+def test_a_terminal_gets_colour_unless_no_color_is_set(url: str) -> None:
+    finished("enqueue", "send", RUNNERQ_BACKEND_URL=url)
+    assert "\x1b[" in on_a_terminal("ls", "pending", RUNNERQ_BACKEND_URL=url)
+    assert "\x1b[3" not in on_a_terminal("ls", "pending", RUNNERQ_BACKEND_URL=url, NO_COLOR="1")
 
 
 def test_interrupting_tail_has_its_own_code(url: str) -> None:

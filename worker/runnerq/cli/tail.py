@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import click
@@ -81,7 +82,7 @@ def _print(event: ActivityEvent, output: str) -> None:
     elif output == "name":
         click.echo(str(event.activity_id))
     else:
-        click.echo(_line(event))
+        click.echo(_line(event), color=False if os.environ.get("NO_COLOR") else None)
 
 
 def _line(event: ActivityEvent) -> str:

@@ -18,7 +18,13 @@ from runnerq.storage.records import EngineState
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from runnerq.storage.records import DecisionRecord, EngineStatus, PodRecord, QueueDemand
+    from runnerq.storage.records import (
+        DecisionRecord,
+        EngineStatus,
+        PodRecord,
+        QueueDemand,
+        TypeDemand,
+    )
 
 STALE_MS = 15_000
 """An engine silent for this long is taken for dead, and its work given back."""
@@ -130,12 +136,18 @@ def _pool(
         slots=sum(engine.info.slots for engine in engines),
         builds=tuple(sorted({engine.info.build_id for engine in engines} - {""})),
         types=tuple(sorted(types)),
-        backlog=sum(entry.claimable for entry in wanted) if types else None,
+        backlog=_backlog(demand, wanted, known=bool(types)),
         backlog_capped=any(entry.claimable_capped for entry in wanted),
         oldest_claimable_age_ms=max(ages, default=None),
         decision=None if decision is None else decision_document(decision),
         pods=tuple(pod_document(pod) for pod in sorted(pods, key=lambda pod: pod.name)),
     )
+
+
+def _backlog(demand: QueueDemand, wanted: Sequence[TypeDemand], *, known: bool) -> int | None:
+    # Where nothing at all is claimable, nothing is for this pool either, whatever it serves.
+    known = known or not any(entry.claimable for entry in demand.types)
+    return sum(entry.claimable for entry in wanted) if known else None
 
 
 def _limit(decision: DecisionRecord, key: str) -> int | None:

@@ -98,6 +98,7 @@ const ENDED = new Set(["completed", "failed", "dead_letter", "cancelled"]);
 function table(list, picked, requeues, workers, act) {
   if (list.items.length === 0) return "";
   const ended = ENDED.has(list.state);
+  const errors = list.items.some((item) => item.error);
   const last = ended ? "Ended" : list.state === "processing" ? "Running for" : list.state === "pending" ? "Waiting" : "Due";
   return h(
     "table",
@@ -109,16 +110,16 @@ function table(list, picked, requeues, workers, act) {
         "tr",
         {},
         requeues ? h("th", { class: "pick" }, h("span", { class: "unseen" }, "Pick")) : "",
-        ["Activity", "Type", "Priority", "Attempt", "Enqueued", last, ended ? "Took" : "Worker", "Error"].map((name) =>
-          h("th", { key: name, scope: "col" }, name),
-        ),
+        ["Activity", "Type", "Priority", "Attempt", "Enqueued", last, ended ? "Took" : "Worker", errors ? "Error" : ""]
+          .filter(Boolean)
+          .map((name) => h("th", { key: name, scope: "col" }, name)),
       ),
     ),
-    h("tbody", {}, list.items.map((item) => row(item, list, picked, requeues, workers, act))),
+    h("tbody", {}, list.items.map((item) => row(item, { list, picked, requeues, workers, errors, act }))),
   );
 }
 
-function row(item, list, picked, requeues, workers, act) {
+function row(item, { list, picked, requeues, workers, errors, act }) {
   const ended = ENDED.has(list.state);
   return h(
     "tr",
@@ -150,7 +151,9 @@ function row(item, list, picked, requeues, workers, act) {
       { class: ended ? "number" : "owner", title: item.worker_id ?? "" },
       ended ? took(item) : item.status === "processing" ? owner(item, workers) : "–",
     ),
-    h("td", { class: "error", title: item.error?.message ?? "" }, item.error ? [h("b", {}, item.error.type), ` ${item.error.message}`] : ""),
+    errors
+      ? h("td", { class: "error", title: item.error?.message ?? "" }, item.error ? [h("b", {}, item.error.type), ` ${item.error.message}`] : "")
+      : "",
   );
 }
 
