@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from runnerq_operator.fleet.process import ProcessFleet, plain_environment
 from runnerq_operator.local.backend import BackendChoice, LocalBackend, choose_backend
 from runnerq_operator.local.console import serving_console
 from runnerq_operator.local.folder import StateFolder
+from runnerq_operator.local.interrupts import Interrupts
 from runnerq_operator.local.metrics import serving_metrics, session_targets
 from runnerq_operator.local.processes import Kind
 from runnerq_operator.local.program import run_program
@@ -98,27 +98,6 @@ def read_queue(file: Path) -> RunnerQueue:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{file} cannot be read: {error}", field="--file") from error
     return load_queue(text, source=str(file))
-
-
-class Interrupts:
-    """SIGINT and SIGTERM, counted: the first asks to stop, the second to hurry. A context manager."""
-
-    def __init__(self) -> None:
-        self.first = asyncio.Event()
-        self.second = asyncio.Event()
-
-    def __enter__(self) -> None:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self.interrupt)
-
-    def __exit__(self, *_exc_info: object) -> None:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
-
-    def interrupt(self) -> None:
-        (self.second if self.first.is_set() else self.first).set()
 
 
 class _Place(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ Quiet: nothing is said twice, and nothing is said while nothing changes.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
@@ -37,15 +38,15 @@ class Terminal:
         """The newest."""
 
     def heading(self, queue: str, facts: Mapping[str, str]) -> None:
-        self._console.print(Text.assemble(("runnerq dev", "bold"), f"  queue {queue}"))
+        self._print(Text.assemble(("runnerq dev", "bold"), f"  queue {queue}"))
         for name, value in facts.items():
-            self._console.print(Text(f"  {name:<9}{value}"), soft_wrap=True)
+            self._print(Text(f"  {name:<9}{value}"))
 
     def say(self, text: str, *, source: str = "", style: str = "") -> None:
         """One line with the time in front."""
         now = f"{datetime.now().astimezone():%H:%M:%S}"
         name = Text(f"{source:<8} " if source else "", self._colour(source))
-        self._console.print(Text.assemble((f"{now} ", "dim"), name, (text, style)), soft_wrap=True)
+        self._print(Text.assemble((f"{now} ", "dim"), name, (text, style)))
 
     def output(self, pool: PoolKey, worker: str, line: str) -> None:
         """A line that a worker wrote, with the worker's short name in its pool's colour."""
@@ -87,7 +88,12 @@ class Terminal:
     def _written(self, group: str, name: str, line: str) -> None:
         prefix = Text(f"{name} | ", self._colour(group))
         # What programs write is theirs: its own colours stay, and nothing in it is taken for markup.
-        self._console.print(Text.assemble(prefix, Text.from_ansi(line)), soft_wrap=True)
+        self._print(Text.assemble(prefix, Text.from_ansi(line)))
+
+    def _print(self, text: Text) -> None:
+        # A terminal that was closed must not keep what runs from being ended in order.
+        with contextlib.suppress(OSError):
+            self._console.print(text, soft_wrap=True)
 
     def _colour(self, group: str) -> str:
         if not group:

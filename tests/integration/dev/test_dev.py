@@ -78,6 +78,22 @@ async def test_a_second_ctrl_c_does_not_wait(folder: Path):
         assert "Traceback" not in dev.output
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+async def test_a_closed_terminal_and_a_service_manager_end_it_in_order(
+    folder: Path, number: signal.Signals
+):
+    with Dev(folder, "--backend", "sqlite") as dev:
+        await started(dev)
+        async with await dev.executor() as executor:
+            future = await executor.activity("work").payload(2.0).execute()
+            await eventually(lambda: running(dev), within=20)
+            dev.process.send_signal(number)
+            assert (await future.get_result(timeout=20)).startswith("version 1")
+        await eventually(dev.ended)
+        assert dev.code == 0
+        assert dev.left_running() == []
+
+
 async def running(dev: Dev) -> bool:
     executor = await dev.executor()
     try:
