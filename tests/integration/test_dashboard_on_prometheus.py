@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -34,9 +35,12 @@ RATE_ERROR = 1.1 / LOOKS
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MeasuredRun]:
-    with measured_run(tmp_path_factory.mktemp("measured")) as made:
-        yield made
+def run() -> Iterator[MeasuredRun]:
+    # Not pytest's folder, which only its owner may enter: as root, Postgres runs as somebody else.
+    with tempfile.TemporaryDirectory(prefix="runnerq-measured-") as name:
+        Path(name).chmod(0o755)
+        with measured_run(Path(name)) as made:
+            yield made
 
 
 def asked(run: MeasuredRun, title: str, number: int = 0) -> list[Sample]:
