@@ -7,7 +7,7 @@ any other list is replaced; null removes. Items keep the order of the lower obje
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, Final, TypeGuard, cast
 
 _ITEM_KEYS: Final = {
     "containers": ("name",),
@@ -47,29 +47,31 @@ def merged(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]
             result.pop(name, None)
         elif isinstance(value, Mapping):
             result[name] = merged(_mapping(result.get(name)), cast("Mapping[str, Any]", value))
-        elif isinstance(value, list) and name in _ITEM_KEYS:
-            result[name] = _items(
-                cast("list[Any]", result.get(name) or []),
-                cast("list[Any]", value),
-                _ITEM_KEYS[name],
-            )
+        elif name in _ITEM_KEYS and _objects(value):
+            below = result.get(name)
+            result[name] = _items(below if _objects(below) else [], value, _ITEM_KEYS[name])
         else:
             result[name] = value
     return result
 
 
-def _items(lower: list[Any], upper: list[Any], keys: tuple[str, ...]) -> list[Any]:
+def _items(
+    lower: list[Mapping[str, Any]], upper: list[Mapping[str, Any]], keys: tuple[str, ...]
+) -> list[Any]:
     """Merge two lists of objects that `keys` tell apart."""
-    result: dict[tuple[Any, ...], Any] = {}
-    for position, item in enumerate([*lower, *upper]):
-        if not isinstance(item, Mapping):
-            # Not an object, so not a valid item: the API server is to say so in its own words.
-            result[("", position)] = item
-            continue
-        entry = cast("Mapping[str, Any]", item)
-        identity = tuple(entry.get(key, _ITEM_DEFAULTS.get(key)) for key in keys)
-        result[identity] = merged(result.get(identity, {}), entry)
+    result: dict[tuple[str, ...], dict[str, Any]] = {}
+    for item in [*lower, *upper]:
+        # A key may be anything a person wrote; what makes no sense is for the API server to say.
+        identity = tuple(repr(item.get(key, _ITEM_DEFAULTS.get(key))) for key in keys)
+        result[identity] = merged(result.get(identity, {}), item)
     return list(result.values())
+
+
+def _objects(value: Any) -> TypeGuard[list[Mapping[str, Any]]]:
+    """Whether it is a list of objects, as the lists in question are meant to be."""
+    return isinstance(value, list) and all(
+        isinstance(item, Mapping) for item in cast("list[Any]", value)
+    )
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
