@@ -52,12 +52,16 @@ class Informer:
         ages: WatchAges,
         *,
         on_signal: Callable[[], None],
+        inactivity_seconds: float = INACTIVITY_SECONDS,
+        resync_seconds: float = RESYNC_SECONDS,
     ) -> None:
         self._configuration = configuration
         self._api = api
         self._caches = caches
         self._ages = ages
         self._on_signal = on_signal
+        self._inactivity_seconds = inactivity_seconds
+        self._resync_seconds = resync_seconds
 
     async def run(self) -> None:
         """Fill the caches once, then keep them current until cancelled.
@@ -76,7 +80,7 @@ class Informer:
         scopes = self._caches.scopes
         tasks = await kopf.spawn_tasks(
             registry=self._registry(),
-            settings=_settings(),
+            settings=_settings(self._inactivity_seconds),
             clusterwide=scopes == (None,),
             namespaces=[scope for scope in scopes if scope is not None],
             standalone=True,
@@ -102,7 +106,7 @@ class Informer:
                 logger.warning("listing failed, trying again: %s", error)
                 await asyncio.sleep(_RESYNC_RETRY_SECONDS)
             else:
-                await asyncio.sleep(RESYNC_SECONDS)
+                await asyncio.sleep(self._resync_seconds)
 
     async def _sample(self) -> None:
         """A sign of life is noticed only if somebody looks."""
@@ -191,11 +195,11 @@ def _selector(kind: Kind) -> str:
     return "" if kind in (QUEUE, POOL) else QUEUE_LABEL
 
 
-def _settings() -> kopf.OperatorSettings:
+def _settings(inactivity_seconds: float) -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
     settings.scanning.disabled = True
-    settings.watching.inactivity_timeout = INACTIVITY_SECONDS
+    settings.watching.inactivity_timeout = inactivity_seconds
     settings.watching.connect_timeout = CONNECT_SECONDS
     settings.networking.connect_timeout = CONNECT_SECONDS
     settings.networking.request_timeout = REQUEST_SECONDS
