@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from runnerq.errors import BackendUnavailable
 from runnerq.storage.postgres.codes import OUTCOME_CODE, STATE_CODE, STATE_OF
+from runnerq.storage.postgres.portions import portions
 from runnerq.storage.postgres.values import error_bytes, error_of, outcome_digest
 from runnerq.storage.records import (
     Acknowledged,
@@ -51,6 +52,8 @@ _KIND = {
     ActivityState.PENDING: EventKind.RELEASED,
 }
 _WITH_ERROR = frozenset({ActivityState.FAILED, ActivityState.DEAD_LETTER, ActivityState.RETRYING})
+_AT_ONCE = 2_000
+"""Acknowledgements in one statement; each is atomic for itself."""
 _LOOKS = 5
 """How often a claim that seems held after all is acknowledged again before we give up."""
 
@@ -99,13 +102,18 @@ class Acknowledger:
         taken: dict[_Key, ActivityState] = {}
         ended: list[UUID] = []
         if final:
-            held = {(row["id"], row["token"]) for row in await self._finish(queue_id, final)}
+            held = {
+                (row["id"], row["token"])
+                for part in portions(final, _size, most=_AT_ONCE)
+                for row in await self._finish(queue_id, part)
+            }
             taken = {key: _FINAL[ack.kind] for ack in final if (key := (ack.id, ack.token)) in held}
             ended = [activity_id for activity_id, _ in taken]
         if other:
             back = {
                 (row["id"], row["token"]): STATE_OF[row["state"]]
-                for row in await self._give_back(queue_id, other)
+                for part in portions(other, _size, most=_AT_ONCE)
+                for row in await self._give_back(queue_id, part)
             }
             taken |= back
             ended += [one for (one, _), state in back.items() if state.terminal]
@@ -215,3 +223,7 @@ class Acknowledger:
             )
             for row in rows
         ]
+
+
+def _size(ack: Acknowledgement) -> int:
+    return 0 if ack.result is None else len(ack.result)

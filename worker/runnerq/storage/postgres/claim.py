@@ -148,6 +148,9 @@ class Claims:
             await walk(way, heads)
             if way.shared and len(rows) < limit:
                 await walk(unshared(way, limit - len(rows)), heads)
+        if len(rows) < limit:
+            # These lanes are walked to their end: nothing is worth remembering of them.
+            self._heads.pop((request.queue_id, request.asked.types), None)
         return rows
 
     def _remembered(self, request: _Request) -> _Heads | None:

@@ -13,7 +13,8 @@ import asyncpg
 from runnerq.clock import instant
 from runnerq.errors import InvalidActivity
 from runnerq.storage.postgres.codes import STATE_CODE
-from runnerq.storage.postgres.keyed import repeats_a_key, store_keyed
+from runnerq.storage.postgres.keyed import needs_turns, store_keyed
+from runnerq.storage.postgres.portions import MOST_BYTES, portions
 from runnerq.storage.postgres.values import columns_of, headers_bytes
 from runnerq.storage.records import (
     ActivityEvent,
@@ -43,6 +44,8 @@ _LONGEST_MS = 100 * 365 * 86_400_000
 
 _AT_ONCE = 2_000
 """Activities in one statement of arrays: the server holds them all in memory, twice."""
+_COPIED_AT_ONCE = 20_000
+"""Activities in one COPY, so that each keeps well within the time limit of a statement."""
 _PENDING = STATE_CODE[ActivityState.PENDING]
 _SCHEDULED = STATE_CODE[ActivityState.SCHEDULED]
 
@@ -94,8 +97,9 @@ class Enqueuer:
                 answers |= await store_keyed(session, queue_id, types, specs, keyed)
             return answers
 
-        copy = len(plain) >= COPY_FROM
-        several = copy or bool(plain and keyed) or repeats_a_key([specs[place] for place in keyed])
+        size = sum(len(specs[place].payload) for place in plain)
+        copy = len(plain) >= COPY_FROM or size > MOST_BYTES
+        several = copy or bool(plain and keyed) or needs_turns([specs[place] for place in keyed])
         try:
             answers = await self._database.run(
                 "enqueue", lambda session: store(session, copy=copy), transaction=several
@@ -131,8 +135,7 @@ async def _insert(
 ) -> set[UUID]:
     """The ids that were new."""
     created: set[UUID] = set()
-    for start in range(0, len(specs), _AT_ONCE):
-        part = specs[start : start + _AT_ONCE]
+    for part in portions(specs, lambda spec: len(spec.payload), most=_AT_ONCE):
         ids = [spec.id for spec in part]
         rows = await session.fetch(
             "enqueue", queue_id, *columns_of(part, types), min(ids), max(ids)
@@ -151,9 +154,10 @@ async def _copy(
     new = {spec.id: spec for spec in specs}
     for ended in known["ids"]:
         new.pop(ended, None)
-    rows = [_copied(spec, queue_id, types[spec.type], now) for spec in new.values()]
     try:
-        await session.copy("runnerq_activities", _COPIED, rows)
+        for part in portions(new.values(), lambda spec: len(spec.payload), most=_COPIED_AT_ONCE):
+            rows = [_copied(spec, queue_id, types[spec.type], now) for spec in part]
+            await session.copy("runnerq_activities", _COPIED, rows)
     except asyncpg.UniqueViolationError as error:
         raise _CopyRefused from error
     return set(new)

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import asyncpg
+from asyncpg.exceptions import ClientConfigurationError
 
-from runnerq.errors import BackendUnavailable, SchemaMismatch, StorageError
+from runnerq.errors import BackendUnavailable, ConfigurationError, SchemaMismatch, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -32,6 +33,8 @@ def boundary(what: str) -> Generator[None]:
         yield
     except asyncpg.PostgresError as error:
         raise translated(error, what) from error
+    except ClientConfigurationError as error:
+        raise ConfigurationError(f"not an address of Postgres: {error}", field="url") from error
     except (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
         # The latter two are a connection that died under us: asyncpg says so when it is used next.
         reason = str(error) or "no answer in time"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runnerq.storage.postgres.portions import MOST_BYTES, portions
 from runnerq.storage.postgres.values import columns_of, key_bytes, key_digest
 from runnerq.storage.records import Enqueued, EnqueueStatus, IdempotencyBehavior
 
@@ -18,10 +19,16 @@ if TYPE_CHECKING:
     from runnerq.storage.postgres.connections import Session
     from runnerq.storage.records import ActivitySpec, Idempotency
 
+_AT_ONCE = 1_000
+"""Keys in one statement."""
 
-def repeats_a_key(specs: Sequence[ActivitySpec]) -> bool:
-    """Whether two of these share type and key, so that several turns are needed."""
-    return len({(spec.type, _wanted(spec).key) for spec in specs}) < len(specs)
+
+def needs_turns(specs: Sequence[ActivitySpec]) -> bool:
+    """Whether one statement cannot store these: two share type and key or id, or they are too many."""
+    names = {(spec.type, _wanted(spec).key) for spec in specs}
+    ids = {spec.id for spec in specs}
+    size = sum(len(spec.payload) for spec in specs)
+    return min(len(names), len(ids)) < len(specs) or len(specs) > _AT_ONCE or size > MOST_BYTES
 
 
 async def store_keyed(
@@ -41,7 +48,8 @@ async def store_keyed(
             # An id that occurs twice takes turns as well: the second is a repetition of the first.
             if (name := (spec.type, _wanted(spec).key)) not in turn and spec.id not in turn:
                 turn[name] = turn[spec.id] = place
-        now = sorted(set(turn.values()))
+        places_now = sorted(set(turn.values()))
+        now = next(portions(places_now, lambda place: len(specs[place].payload), most=_AT_ONCE))
         answers = await _store([specs[place] for place in now], session, queue_id, types)
         outcomes |= {
             place: answer for place, answer in zip(now, answers, strict=True) if answer is not None
@@ -53,7 +61,7 @@ async def store_keyed(
 async def _store(
     specs: Sequence[ActivitySpec], session: Session, queue_id: int, types: Mapping[str, int]
 ) -> list[Enqueued | None]:
-    """One turn. None: the holder of the key went away while we asked for it; ask again."""
+    """One turn. None: the holder of the key is gone; ask again."""
     wanted = [_wanted(spec) for spec in specs]
     keys = [key_bytes(one.key) for one in wanted]
     digests = [key_digest(key) for key in keys]
@@ -77,7 +85,10 @@ async def _store(
     if len(created) + len(repeated) < len(specs):
         type_ids = [types[spec.type] for spec in specs]
         held = await session.fetch("key_holders", type_ids, digests)
-        holders = {row["place"] - 1: row["activity_id"] for row in held}
+        holders = {row["place"] - 1: row["activity_id"] for row in held if row["stored"]}
+        gone = [row["activity_id"] for row in held if not row["stored"]]
+        if gone:
+            await session.fetch("free_keys", gone, type_ids, digests)
     for place, (spec, one) in enumerate(zip(specs, wanted, strict=True)):
         holder = holders.get(place)
         if spec.id in created:

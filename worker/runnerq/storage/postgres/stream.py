@@ -36,6 +36,8 @@ _log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.5
 """How long what was read about watchers is believed."""
+_LOOK_TIMEOUT_SECONDS = 1.0
+"""The caller's work is done already: it is not kept waiting for the sake of watchers."""
 _FRESH_MS = 10_000
 _REFRESH_SECONDS = 3.0
 _MOST_PER_SECOND = 5_000
@@ -157,8 +159,9 @@ class Stream:
         if now - self._looked_at >= _LOOK_SECONDS:
             self._looked_at = now
             try:
-                rows = await self._database.fetch("watched")
-            except StorageError as error:
+                async with asyncio.timeout(_LOOK_TIMEOUT_SECONDS):
+                    rows = await self._database.fetch("watched", repeatable=False)
+            except (StorageError, TimeoutError) as error:
                 # The caller's work is committed; a watcher that misses it is told by its own connection.
                 _log.debug("could not look who watches: %s", error)
             else:
