@@ -374,3 +374,17 @@ async def test_a_hidden_tab_gives_its_connection_back(stage: Stage) -> None:
         }"""
     )
     await eventually(lambda: clients("1.0"))
+
+
+async def test_one_part_that_fails_is_said_in_its_panel_and_leaves_the_others(
+    stage: Stage,
+) -> None:
+    await stage.shop.enqueue()
+    stage.backend.failing.add("pods")
+    seen = await stage.open()
+    await expect(seen.page.locator("#pools .problem")).to_contain_text("does not answer")
+    await expect(seen.page.locator(".tile.pending strong")).to_have_text("1")
+    await expect(seen.page.locator(".status")).to_have_text("Live")
+    await expect(seen.page.locator(".notice")).to_have_count(0)
+    stage.backend.failing.clear()
+    await expect(seen.page.locator("#pools .problem")).to_have_count(0)

@@ -43,11 +43,13 @@ BOOM = ErrorInfo(kind=ErrorKind.HANDLER, type="Boom", message="it broke", traceb
 
 
 class Interposed:
-    """A backend that a test can take away (`down`) or make slow (`delay`, seconds)."""
+    """A backend that a test can take away (`down`, or single calls: `failing`) or make slow (`delay`,
+    seconds)."""
 
     def __init__(self, inner: Storage) -> None:
         self._inner = inner
         self.down = False
+        self.failing: set[str] = set()
         self.delay = 0.0
         self.cancelled = 0
         self.asked: list[str] = []
@@ -61,7 +63,7 @@ class Interposed:
 
         async def asked(*arguments: Any, **others: Any) -> Any:
             self.asked.append(name)
-            if self.down:
+            if self.down or name in self.failing:
                 raise BackendUnavailable("postgres://app:s3cret@db/shop did not answer")
             try:
                 await asyncio.sleep(self.delay)

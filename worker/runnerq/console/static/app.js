@@ -8,7 +8,7 @@ import { decisionsPanel } from "./decisions.js";
 import { detailView } from "./detail.js";
 import { STATES } from "./format.js";
 import { confirmView, footer, header, notice } from "./frame.js";
-import { Live } from "./live.js";
+import { Live, TOPICS } from "./live.js";
 import { overview } from "./overview.js";
 import { poolsPanel } from "./pools.js";
 import { chosenTheme, nextTheme } from "./theme.js";
@@ -25,6 +25,7 @@ const page = {
   queue: "",
   status: "connecting",
   down: null,
+  reasons: { stream: null, reach: null },
   lastGood: null,
   topics: {},
   problems: {},
@@ -51,14 +52,16 @@ function draw() {
 }
 
 function drawNow() {
+  // Said once: above everything when it is about everything.
+  const shown = { ...page, problems: page.down === null ? page.problems : {}, act };
   const canAct = page.session !== null && page.session.role !== "viewer";
   render(byId("top"), header(page, act));
   render(byId("notice"), notice(page));
   document.body.classList.toggle("is-down", page.down !== null);
-  render(byId("overview"), overview({ ...page, selected: page.list.state, act }));
-  render(byId("pools"), poolsPanel({ ...page, act }));
-  render(byId("decisions"), decisionsPanel(page));
-  render(byId("workers"), workersPanel(page));
+  render(byId("overview"), overview({ ...shown, selected: page.list.state }));
+  render(byId("pools"), poolsPanel(shown));
+  render(byId("decisions"), decisionsPanel(shown));
+  render(byId("workers"), workersPanel(shown));
   render(byId("activities"), activitiesPanel({ ...page, canAct, act }));
   render(byId("foot"), footer(page));
   drawDialog(byId("detail"), page.detail && detailView({ ...page, canAct, act }));
@@ -80,24 +83,22 @@ function drawDialog(dialog, content) {
 const live = new Live({
   status(status) {
     page.status = status;
-    draw();
+    // Without the stream, what it said of the backend is old.
+    if (status === "polling") page.reasons.stream = null;
+    judge();
   },
   topic(name, document) {
-    if (name === "backend") {
-      setDown(document.up ? null : document.error.message);
-    } else if (document.error) {
-      page.problems[name] = document.error.message;
-      setDown(document.error.message);
-    } else if (name === "series") {
-      page.series = document;
-    } else {
+    page.reasons.reach = null;
+    if (name === "backend") page.reasons.stream = document.up ? null : document.error.message;
+    else if (name === "series") page.series = document;
+    else if (document.error) page.problems[name] = document.error.message;
+    else {
       page.topics[name] = document;
-      if (name === "stats" && page.list.state === "") choose(document);
-      delete page.problems[name];
       page.lastGood = Date.now();
-      if (Object.keys(page.problems).length === 0) setDown(null);
+      delete page.problems[name];
+      if (name === "stats" && page.list.state === "") choose(document);
     }
-    draw();
+    judge();
   },
   point(point) {
     if (page.series) page.series = appended(page.series, point);
@@ -112,16 +113,20 @@ const live = new Live({
     loadSeries();
     if (page.detail) loadDetail();
   },
-  failed(error) {
-    setDown(error.message);
-    draw();
+  failed(topic, error) {
+    if (error.status === 0) page.reasons.reach = error.message;
+    else if (topic !== "series") page.problems[topic] = error.message;
+    judge();
   },
 });
 
-function setDown(message) {
+// One part that fails is said in its panel; all of them, or a lost stream, is a backend that is away.
+function judge() {
   const wasDown = page.down !== null;
-  page.down = message;
-  if (wasDown && message === null) refreshList();
+  const all = TOPICS.every((topic) => page.problems[topic]);
+  page.down = page.reasons.reach ?? page.reasons.stream ?? (all ? page.problems.stats : null);
+  if (wasDown && page.down === null) refreshList();
+  draw();
 }
 
 // Until somebody chooses, the browser shows what is most telling: work in progress, else what waits,
@@ -201,7 +206,7 @@ const loadSeries = latest(
   (series) => {
     page.series = series;
   },
-  (error) => setDown(error.message),
+  (error) => live.handlers.failed("series", error),
 );
 
 // --- what people do ------------------------------------------------------------------------------
@@ -296,7 +301,7 @@ function route() {
   const type = params.get("type") ?? "";
   const moved = queue !== page.queue;
   if (moved) {
-    Object.assign(page, { queue, topics: {}, problems: {}, series: null, down: null });
+    Object.assign(page, { queue, topics: {}, problems: {}, series: null, down: null, reasons: { stream: null, reach: null } });
     live.watch(queue);
     loadSeries();
   }
@@ -339,18 +344,19 @@ async function start() {
     try {
       page.session = await get("session");
     } catch (error) {
-      setDown(error.message);
-      draw();
+      page.reasons.reach = error.message;
+      judge();
       await new Promise((done) => setTimeout(done, wait));
       wait = Math.min(wait * 2, 30000);
     }
   }
-  setDown(null);
+  page.reasons.reach = null;
+  judge();
   route();
   try {
     page.queues = (await get("queues")).queues.map((queue) => queue.name);
   } catch (error) {
-    setDown(error.message);
+    live.handlers.failed("series", error);
   }
   draw();
 }

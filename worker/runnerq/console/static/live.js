@@ -7,7 +7,7 @@
 
 import { ApiError, address, get } from "./api.js";
 
-const TOPICS = ["stats", "pools", "workers", "decisions"];
+export const TOPICS = ["stats", "pools", "workers", "decisions"];
 const POLL_MS = 3000;
 const LONGEST_POLL_MS = 30000;
 const PATIENCE_MS = 4000;
@@ -15,7 +15,7 @@ const HIDDEN_MS = 10000;
 
 export class Live {
   /** `handlers`: topic(name, document), activity(event), point(document), resync(reason),
-   *  status("connecting" | "live" | "polling"), failed(ApiError). */
+   *  status("connecting" | "live" | "polling"), failed(topic, ApiError). */
   constructor(handlers) {
     this.handlers = handlers;
     this.queue = "";
@@ -80,14 +80,18 @@ export class Live {
     const params = { queue: this.queue };
     const answers = await Promise.allSettled([...TOPICS, "series"].map((topic) => get(topic, params)));
     if (generation !== this.generation || this.timer === null) return;
-    let failed = null;
+    let failed = false;
     answers.forEach((answer, index) => {
       const topic = [...TOPICS, "series"][index];
-      if (answer.status === "fulfilled") this.handlers.topic(topic, answer.value);
-      else failed = answer.reason;
+      if (answer.status === "fulfilled") {
+        this.handlers.topic(topic, answer.value);
+      } else if (answer.reason instanceof ApiError) {
+        failed = true;
+        this.handlers.failed(topic, answer.reason);
+      } else {
+        throw answer.reason;
+      }
     });
-    if (failed instanceof ApiError) this.handlers.failed(failed);
-    else if (failed) throw failed;
     this.delay = failed ? Math.min(this.delay * 2, LONGEST_POLL_MS) : POLL_MS;
     this.timer = setTimeout(() => this.#poll(generation), this.delay);
   }

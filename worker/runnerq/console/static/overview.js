@@ -6,9 +6,9 @@ import { h } from "./view.js";
 
 const WINDOW_MS = 15 * 60 * 1000;
 
-export function overview({ topics, series, hover, selected, act }) {
+export function overview({ topics, series, problems, hover, selected, act }) {
   const stats = topics.stats;
-  return [flow(stats, series, hover, act), tiles(stats, selected, act)];
+  return [problems.stats ? h("p", { class: "problem" }, problems.stats) : "", flow(stats, series, hover, act), tiles(stats, selected, act)];
 }
 
 export function windowOf(series) {
