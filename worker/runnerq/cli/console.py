@@ -130,13 +130,9 @@ async def console(
     logging.basicConfig(
         level=log_level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
     )
-    if token_file is not None:
-        if token is not None:
-            raise ConfigurationError(
-                "a token is given too; give one of the two", field="token_file"
-            )
-        token = token_file.read_text().strip()  # noqa: ASYNC240 - once, before anything is served
-    chosen = choose_auth(auth, host=host, token=token, viewer_token=viewer_token)
+    chosen = choose_auth(
+        auth, host=host, token=_token(token, token_file), viewer_token=viewer_token
+    )
     async with target.opened() as backend:
         await _until_stopped(
             serve(
@@ -152,6 +148,14 @@ async def console(
                 started=_started,
             )
         )
+
+
+def _token(token: str | None, file: Path | None) -> str | None:
+    if file is None:
+        return token
+    if token is not None:
+        raise ConfigurationError("a token is given too; give one of the two", field="token_file")
+    return file.read_text(encoding="utf-8").strip()
 
 
 def _started(server: ConsoleServer) -> None:

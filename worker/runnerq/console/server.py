@@ -7,6 +7,7 @@ the caller; this only owns its sockets.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 from typing import TYPE_CHECKING
 
@@ -149,7 +150,11 @@ async def serve(
 
 
 def _shown(host: str) -> str:
-    if host in ("", "0.0.0.0", "::"):  # noqa: S104 - shown, not bound
+    try:
+        everywhere = host == "" or ipaddress.ip_address(host.strip("[]")).is_unspecified
+    except ValueError:
+        return host
+    if everywhere:
         return "127.0.0.1"
     return f"[{host}]" if ":" in host and not host.startswith("[") else host
 
