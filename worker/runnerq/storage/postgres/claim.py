@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from runnerq.clock import milliseconds
@@ -37,6 +38,7 @@ _REMEMBERED_TIMES = 10
 _REMEMBERED_MOST_SECONDS = 1.0
 _UNANSWERED_SECONDS = 30.0
 """How long a claim without an answer may still take effect: twice the server's limit."""
+_BY_DUE = itemgetter("due", "id")
 
 
 class _Lane(NamedTuple):
@@ -87,13 +89,14 @@ class Claims:
         self._stream = stream
         self._heads: dict[tuple[int, tuple[str, ...]], _Heads] = {}
         self._unanswered: list[_Attempt] = []
+        self._release_again_at = 0.0
 
     async def claim(self, asked: ClaimRequest) -> list[Claim]:
         if asked.limit <= 0 or not asked.types:
             return []
         queue_id = await self._names.queue(asked.queue)
         type_ids = await self._names.types(queue_id, asked.types)
-        if self._unanswered:
+        if self._unanswered and asyncio.get_running_loop().time() >= self._release_again_at:
             await self.release_unanswered(asked.queue, asked.engine_id)
         names = {type_id: name for name, type_id in type_ids.items()}
         request = _Request(asked, queue_id, type_ids, names, [])
@@ -109,32 +112,33 @@ class Claims:
         except BaseException:
             # Cancelled or cut off: what these attempts took, nobody will ever hear of.
             self._unanswered += request.attempts
+            self._release_again_at = 0.0
             raise
         return []
 
     async def release_unanswered(self, queue: str, engine_id: UUID) -> None:
         """Give back what claims of this engine took whose answers were lost."""
         now = asyncio.get_running_loop().time()
-        for attempt in list(self._unanswered):
-            if attempt.engine_id == engine_id:
-                released = await self._database.fetch(
-                    "release_unanswered", attempt.queue_id, engine_id, attempt.secret
-                )
-                if released:
-                    self._signals.work(queue)
-            if attempt.until <= now and attempt in self._unanswered:
-                self._unanswered.remove(attempt)
+        mine = [one for one in self._unanswered if one.engine_id == engine_id]
+        if mine:
+            # Once more each second: the server may still be at it.
+            self._release_again_at = now + 1.0
+            released = await self._database.fetch(
+                "release_unanswered",
+                await self._names.queue(queue),
+                engine_id,
+                [one.secret for one in mine],
+            )
+            if released:
+                self._signals.work(queue)
+        self._unanswered = [one for one in self._unanswered if one.until > now]
 
     async def _take(self, request: _Request) -> list[Record]:
         rows: list[Record] = []
         limit = request.asked.limit
 
         async def walk(way: Walk, heads: _Heads) -> None:
-            taken = await self._walk(request, heads, way, limit - len(rows))
-            for row in taken:
-                # What was taken is no longer the head: the next batch sees which lane is behind.
-                heads.due[_lane_of(row, request.names)] = _Head(row["due"], row["id"])
-            rows.extend(taken)
+            rows.extend(await self._walk(request, heads, way, limit - len(rows)))
 
         remembered = self._remembered(request)
         if remembered is not None:
@@ -216,10 +220,14 @@ class Claims:
             [heads.due[lane].id for lane in lanes],
             repeatable=False,
         )
-        rank = {lane: place for place, lane in enumerate(lanes)}
         # RETURNING has the order of the update, not that of the walk.
-        rows.sort(key=lambda row: (rank[_lane_of(row, request.names)], row["due"], row["id"]))
-        return rows
+        rows.sort(key=_BY_DUE)
+        taken = {lanes[0]: rows} if len(lanes) == 1 else _by_lane(rows, request.names)
+        for lane, of_lane in taken.items():
+            if of_lane:
+                # No longer its head: the next batch sees which lane is behind.
+                heads.due[lane] = _Head(of_lane[-1]["due"], of_lane[-1]["id"])
+        return [row for lane in lanes for row in taken.get(lane, ())]
 
 
 def _plan(heads: _Heads, request: _Request, limit: int) -> Walk:
@@ -240,9 +248,13 @@ def _plan(heads: _Heads, request: _Request, limit: int) -> Walk:
     )
 
 
-def _lane_of(row: Record, names: Mapping[int, str]) -> _Lane:
-    """Where a claimed row waited: its attempt is counted already."""
-    return _Lane(names[row["type_id"]], row["priority"], min(row["attempt"] - 1, RETRIED_CAP))
+def _by_lane(rows: list[Record], names: Mapping[int, str]) -> dict[_Lane, list[Record]]:
+    """Claimed rows by the lane in which they waited: their attempt is counted already."""
+    lanes: dict[_Lane, list[Record]] = {}
+    for row in rows:
+        retried = min(row["attempt"] - 1, RETRIED_CAP)
+        lanes.setdefault(_Lane(names[row["type_id"]], row["priority"], retried), []).append(row)
+    return lanes
 
 
 def _claim(row: Record, queue: str, type_name: str) -> Claim:
