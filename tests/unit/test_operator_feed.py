@@ -1,144 +1,27 @@
-"""From RunnerQueues and Secrets to what the loop wants; statuses and events on the way back."""
+"""From RunnerQueues and Secrets to what the loop wants, and the consoles beside it."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from tests.unit.kube_in_memory import Cluster, cluster
 from tests.virtual_time import run_in_virtual_time
 
 from runnerq.metrics import NoopMetrics
 from runnerq_operator.control.desired import BackendAddress, BackendProblem, DesiredQueue
-from runnerq_operator.control.report import EventType, QueueEvent, QueueReport
 from runnerq_operator.fleet.port import QueueKey, SecretKey
-from runnerq_operator.kube.api import Conflict, NotFound, Unreachable
-from runnerq_operator.kube.caches import Caches
 from runnerq_operator.kube.consoles import Consoles
-from runnerq_operator.kube.events import EventRecorder
-from runnerq_operator.kube.kinds import DEPLOYMENT, POOL, QUEUE, SECRET, SERVICE, WATCHED, Kind
+from runnerq_operator.kube.kinds import DEPLOYMENT, QUEUE, SECRET, SERVICE
 from runnerq_operator.kube.queue_feed import SECRET_SECONDS, QueueFeed
-from runnerq_operator.kube.status import KubernetesStatusSink
-from runnerq_operator.model.status import (
-    Condition,
-    ConditionStatus,
-    RunnerQueueStatus,
-    RunnerWorkerPoolStatus,
-)
+from runnerq_operator.model.status import RunnerQueueStatus
 
 KEY = QueueKey("shop", "emails")
-
-
-@dataclass
-class Cluster:
-    """The API in memory, as far as feed, sink and recorder use it: objects by kind, name and version,
-    and a log of all writes. What is written is put into the caches, as a watch would."""
-
-    caches: Caches
-    objects: dict[tuple[Kind, str], dict[str, Any]] = field(
-        default_factory=dict[tuple[Kind, str], dict[str, Any]]
-    )
-    writes: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    down: bool = False
-    version: int = 100
-
-    async def get(self, kind: Kind, namespace: str, name: str) -> dict[str, Any]:
-        self._answer()
-        found = self.objects.get((kind, name))
-        if found is None:
-            raise NotFound(404, "NotFound", f"no {name}")
-        return found
-
-    async def apply(
-        self,
-        kind: Kind,
-        namespace: str,
-        name: str,
-        body: dict[str, Any],
-        *,
-        manager: str,
-        force: bool = False,
-        subresource: str = "",
-        dry_run: bool = False,
-    ) -> dict[str, Any]:
-        self._answer()
-        self.writes.append((f"{kind.plural}/{subresource}" if subresource else kind.plural, name))
-        known = self.objects.get((kind, name), {})
-        if subresource:
-            return self.put(kind, {**known, "status": body["status"]})
-        return self.put(kind, {**known, **body})
-
-    async def create(
-        self, kind: Kind, namespace: str, body: dict[str, Any], *, manager: str
-    ) -> dict[str, Any]:
-        self._answer()
-        self.writes.append((f"{kind.plural}+", body.get("reason", "")))
-        return self.put(kind, body)
-
-    async def merge(
-        self,
-        kind: Kind,
-        namespace: str,
-        name: str,
-        body: dict[str, Any],
-        *,
-        manager: str,
-        subresource: str = "",
-    ) -> dict[str, Any]:
-        self._answer()
-        if (kind, name) not in self.objects:
-            raise NotFound(404, "NotFound", name)
-        self.writes.append((kind.plural, str(body)))
-        return self.put(kind, {**self.objects[kind, name], **body})
-
-    async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str) -> None:
-        self._answer()
-        self.writes.append((f"{kind.plural}-", name))
-        self.drop(kind, name)
-
-    def put(self, kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
-        self.version += 1
-        metadata = {"namespace": "shop", "uid": f"uid-{body['metadata']['name']}"}
-        metadata |= body["metadata"] | {"resourceVersion": str(self.version)}
-        stored = {**body, "metadata": metadata}
-        self.objects[kind, metadata["name"]] = stored
-        if kind in WATCHED:
-            self.caches[kind].observe(stored, deleted=False)
-        return stored
-
-    def drop(self, kind: Kind, name: str) -> None:
-        gone = self.objects.pop((kind, name))
-        self.version += 1
-        metadata = {**gone["metadata"], "resourceVersion": str(self.version)}
-        if kind in WATCHED:
-            self.caches[kind].observe({**gone, "metadata": metadata}, deleted=True)
-
-    def secret(self, **data: str) -> None:
-        encoded = {key: base64.b64encode(text.encode()).decode() for key, text in data.items()}
-        self.put(SECRET, {"metadata": {"name": "database"}, "data": encoded})
-
-    def queue(self, *, generation: int = 1, **spec: Any) -> None:
-        base: dict[str, Any] = {
-            "backend": {"postgres": {"urlSecretRef": {"name": "database", "key": "url"}}},
-            "pools": [{"name": "bulk", "app": "shop", "activityTypes": ["*"]}],
-        }
-        self.put(
-            QUEUE,
-            {
-                "metadata": {"name": "emails", "generation": generation},
-                "spec": {**base, **spec},
-            },
-        )
-
-    def _answer(self) -> None:
-        if self.down:
-            raise Unreachable("connection refused")
 
 
 @dataclass
@@ -168,12 +51,6 @@ async def feeding(cluster: Cluster) -> AsyncGenerator[Loop]:
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-
-
-def cluster() -> Cluster:
-    made = Cluster(Caches(["shop"]))
-    made.secret(url="postgresql://db")
-    return made
 
 
 def test_a_queue_is_handed_to_the_loop_with_its_secret_resolved():
@@ -378,136 +255,3 @@ def test_a_console_rolls_when_its_token_changes_and_comes_back_when_deleted():
             assert there.writes.count(("services", "emails-console")) == 2
 
     run_in_virtual_time(scenario())
-
-
-AT = datetime(2030, 1, 1, tzinfo=UTC)
-
-
-def report(backlog: int, *events: QueueEvent) -> QueueReport:
-    ready = Condition(
-        type="Ready", status=ConditionStatus.TRUE, reason="AllReady", last_transition_time=AT
-    )
-    return QueueReport(
-        queue=KEY,
-        status=RunnerQueueStatus(backlog=backlog, conditions=(ready,)),
-        pools={"bulk": RunnerWorkerPoolStatus(backlog=backlog)},
-        events=events,
-    )
-
-
-@dataclass
-class Reporting:
-    cluster: Cluster
-    sink: KubernetesStatusSink
-    clock: list[float]
-
-
-def reporting() -> Reporting:
-    there = cluster()
-    there.queue()
-    there.put(POOL, {"metadata": {"name": "emails-bulk"}, "spec": {}})
-    api: Any = there
-    clock = [0.0]
-    events = EventRecorder(api, there.caches, instance="pod_1", clock=lambda: clock[0])
-    return Reporting(there, KubernetesStatusSink(api, there.caches, events), clock)
-
-
-async def test_a_status_is_written_once_and_figures_that_are_zero_are_written_too():
-    there = reporting()
-    await there.sink.publish(report(0))
-    await there.sink.publish(report(0))
-    assert there.cluster.writes == [
-        ("runnerworkerpools/status", "emails-bulk"),
-        ("runnerqueues/status", "emails"),
-    ]
-    status = there.cluster.objects[POOL, "emails-bulk"]["status"]
-    assert status["backlog"] == 0
-    assert status["readyReplicas"] == 0
-    assert status["selector"] == (
-        "runnerq.dev/queue=emails,runnerq.dev/pool=bulk,app.kubernetes.io/component=worker"
-    )
-    assert "oldestSeconds" not in status
-
-
-async def test_a_new_leader_does_not_repeat_the_status_that_is_shown():
-    there = reporting()
-    await there.sink.publish(report(5))
-    api: Any = there.cluster
-    events = EventRecorder(api, there.cluster.caches, instance="pod_2")
-    writes = len(there.cluster.writes)
-    await KubernetesStatusSink(api, there.cluster.caches, events).publish(report(5))
-    assert len(there.cluster.writes) == writes
-
-
-async def test_what_the_api_refuses_is_raised_so_that_the_loop_sends_it_again():
-    there = reporting()
-    there.cluster.down = True
-    with pytest.raises(Unreachable):
-        await there.sink.publish(report(5))
-
-
-async def test_a_status_for_what_is_gone_is_dropped():
-    there = reporting()
-    there.cluster.drop(QUEUE, "emails")
-    there.cluster.drop(POOL, "emails-bulk")
-    await there.sink.publish(report(5, QueueEvent(reason="ScaledUp", message="0 -> 1")))
-    assert there.cluster.writes == []
-
-
-def event(message: str = "0 -> 1", *, pool: str = "bulk") -> QueueEvent:
-    return QueueEvent(reason="ScaledUp", message=message, pool=pool, type=EventType.NORMAL)
-
-
-async def test_an_event_is_about_the_pool_that_it_names():
-    there = reporting()
-    await there.sink.publish(report(0, event(), event("all", pool="")))
-    made = [
-        body
-        for (kind, _), body in there.cluster.objects.items()
-        if kind.plural == "events" and body["reason"] == "ScaledUp"
-    ]
-    assert {(body["regarding"]["kind"], body["note"]) for body in made} == {
-        ("RunnerWorkerPool", "0 -> 1"),
-        ("RunnerQueue", "all"),
-    }
-
-
-async def test_the_same_event_again_counts_up_and_another_does_not():
-    there = reporting()
-    for _ in range(3):
-        await there.sink.publish(report(0, event()))
-        there.clock[0] += 60
-    await there.sink.publish(report(0, event("1 -> 2")))
-    made = [body for (kind, _), body in there.cluster.objects.items() if kind.plural == "events"]
-    assert sorted(body.get("series", {}).get("count", 1) for body in made) == [1, 3]
-
-
-async def test_an_event_of_long_ago_is_not_continued():
-    there = reporting()
-    await there.sink.publish(report(0, event()))
-    there.clock[0] += 1000
-    await there.sink.publish(report(0, event()))
-    made = [body for (kind, _), body in there.cluster.objects.items() if kind.plural == "events"]
-    assert len(made) == 2
-
-
-async def test_an_event_whose_record_expired_is_made_anew():
-    there = reporting()
-    await there.sink.publish(report(0, event()))
-    for key in [key for key in there.cluster.objects if key[0].plural == "events"]:
-        del there.cluster.objects[key]
-    await there.sink.publish(report(0, event()))
-    made = [body for (kind, _), body in there.cluster.objects.items() if kind.plural == "events"]
-    assert len(made) == 1
-
-
-async def test_an_event_that_cannot_be_written_does_not_hold_up_the_status():
-    there = reporting()
-    await there.sink.publish(report(0))
-
-    async def refuse(*_: Any, **__: Any) -> dict[str, Any]:
-        raise Conflict(409, "Conflict", "no")
-
-    there.cluster.create = refuse
-    await there.sink.publish(report(1, event()))
-    assert there.cluster.objects[QUEUE, "emails"]["status"]["backlog"] == 1
