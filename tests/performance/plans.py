@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     import asyncpg
     from asyncpg.connection import Connection
 
-    from runnerq.storage.postgres.sql import Statements
 
 RUNS = 10
 
@@ -68,12 +67,10 @@ class Probe:
         self._name = name
         self._types = types.split()
 
-    async def prepare(self, statements: Statements, *values: object) -> None:
+    async def prepare(self, text: str, *values: object) -> None:
         """Prepare and run ten times, all undone."""
         kinds = ", ".join(self._types)
-        await self._connection.execute(
-            f"PREPARE {self._name} ({kinds}) AS {statements[self._name]}"
-        )
+        await self._connection.execute(f"PREPARE {self._name} ({kinds}) AS {text}")
         for _ in range(RUNS):
             await self._undone(self._call(values))
 

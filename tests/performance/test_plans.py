@@ -18,10 +18,11 @@ from tests.servers.postgres import schema_of_its_own
 from runnerq.ids import IdSource
 from runnerq.storage.postgres import PostgresBackend
 from runnerq.storage.postgres.connections import SESSION_SETTINGS
-from runnerq.storage.postgres.sql import Statements
+from runnerq.storage.postgres.sql import Statements, days_of
 from runnerq.storage.records import (
     Acknowledgement,
     ActivitySpec,
+    Claim,
     ClaimRequest,
     EngineInfo,
     OutcomeKind,
@@ -72,7 +73,7 @@ def enqueued(ids: list[UUID], queue_id: int, type_id: int) -> tuple[object, ...]
     return (
         *(queue_id, ids, [type_id] * count, [2] * count, [0] * count, [None] * count),
         *([1] * count, [3] * count, ["json"] * count, [b"{}"] * count, [None] * count),
-        *([None] * count, [None] * count, [0] * count, min(ids), max(ids)),
+        *([None] * count, [None] * count, [0] * count),
     )
 
 
@@ -93,7 +94,7 @@ TYPES = {
     "extend_lease": "uuid[] uuid[] int bigint",
     "still_held": "uuid[] uuid[] int",
     "enqueue": "int uuid[] int[] smallint[] bigint[] timestamptz[] bigint[] int[] text[] bytea[] "
-    "bytea[] uuid[] uuid[] int[] uuid uuid",
+    "bytea[] uuid[] uuid[] int[]",
     "reap": "int bigint bigint",
     "demand": "text[] bigint int",
     "stats": "int int[] int",
@@ -131,8 +132,10 @@ class Scene:
             "list_ended": ([1], 6, LAST, 51),
             "get_result": (1, ids[0]),
         }
+        bounded = {"enqueue", "get_result", "get_results"}
         for name, probe in self._probes.items():
-            await probe.prepare(statements, *values[name])
+            of_today = statements.within(name, *days_of(ids)) if name in bounded else name
+            await probe.prepare(statements[of_today], *values[name])
 
     async def fill(self, backend: PostgresBackend) -> None:
         ids = IdSource()
@@ -148,20 +151,30 @@ class Scene:
                 ]
                 await backend.enqueue(QUEUE, specs)
 
-        await enqueue(200, OWN)
-        await enqueue(self.crowd, FOREIGN)
-        await enqueue(self.crowd, OWN, delay_ms=DAY_MS)
-        info = EngineInfo(engine_id=self.engine_id, host="h", pid=1, slots=1, types=(OWN,))
+        async def claim(activity_type: str, limit: int) -> list[Claim]:
+            return await backend.claim(
+                ClaimRequest(
+                    queue=QUEUE, engine_id=self.engine_id, types=(activity_type,), limit=limit
+                )
+            )
+
+        async def finish(activity_type: str, count: int) -> list[UUID]:
+            claims = await claim(activity_type, count)
+            acks = [
+                Acknowledgement(id=one.id, token=one.token, kind=OutcomeKind.COMPLETED, result=b"1")
+                for one in claims
+            ]
+            await backend.acknowledge(QUEUE, acks)
+            return [one.id for one in claims]
+
+        info = EngineInfo(engine_id=self.engine_id, host="h", pid=1, slots=1, types=(OWN, FOREIGN))
         await backend.register_engine(QUEUE, info)
-        request = ClaimRequest(queue=QUEUE, engine_id=self.engine_id, types=(OWN,), limit=HELD)
-        claims = await backend.claim(request)
-        acks = [
-            Acknowledgement(id=one.id, token=one.token, kind=OutcomeKind.COMPLETED, result=b"1")
-            for one in claims
-        ]
-        await backend.acknowledge(QUEUE, acks)
-        self.ended = [one.id for one in claims]
-        self.held = [one.id for one in await backend.claim(request)]
+        await enqueue(self.crowd, FOREIGN)
+        await finish(FOREIGN, self.crowd // 20)
+        await enqueue(200, OWN)
+        self.ended = await finish(OWN, HELD)
+        await enqueue(self.crowd, OWN, delay_ms=DAY_MS)
+        self.held = [one.id for one in await claim(OWN, HELD)]
         await self.connection.execute("UPDATE runnerq_activities SET token = id WHERE state = 4")
         row = await self.connection.fetchrow(
             "SELECT queue_id, type_id FROM runnerq_activities WHERE state = 4 LIMIT 1"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
 import runnerq.storage.postgres as package
+from runnerq.ids import IdSource
 from runnerq.storage.postgres.codes import EVENT_CODE, OUTCOME_CODE, STATE_CODE
-from runnerq.storage.postgres.sql import Statements
+from runnerq.storage.postgres.sql import Statements, days_of
 from runnerq.storage.records import ActivityState, EventKind, OutcomeKind
 
 FOLDER = Path(package.__path__[0])
@@ -31,14 +34,14 @@ def test_every_statement_is_used_and_every_used_one_exists() -> None:
 def test_the_schema_is_quoted_wherever_it_stands() -> None:
     statements = Statements("o\"dd 'one")
     for name in statements.names():
-        assert "{schema" not in statements[name]
+        assert not re.search(r"\{[a-z]", statements[statements.within(name, 1, 2)])
     assert '"o""dd \'one".runnerq_activities' in statements["claim"]
     assert "'\"o\"\"dd ''one\".runnerq_history'::regclass" in statements["read_clock"]
 
 
 def test_comments_do_not_travel_to_the_server() -> None:
     statements = Statements("x")
-    assert not any("--" in statements[name] for name in statements.names())
+    assert not any("--" in statements[statements.within(name, 1, 1)] for name in statements.names())
 
 
 def test_an_unknown_word_in_a_statement_is_a_mistake() -> None:
@@ -65,3 +68,14 @@ def test_every_state_outcome_and_event_has_a_number_of_its_own() -> None:
 def test_live_states_stay_below_terminal_ones() -> None:
     terminal = {code for state, code in STATE_CODE.items() if state.terminal}
     assert max(set(STATE_CODE.values()) - terminal) < min(terminal)
+
+
+def test_a_statement_for_some_days_names_their_first_and_last_id() -> None:
+    statements = Statements("x")
+    ids = IdSource()
+    first, last = days_of([ids.next()])
+    text = statements[statements.within("get_result", first, last)]
+    low, high = (UUID(found) for found in re.findall(r"'([0-9a-f-]{36})'", text))
+    assert low < ids.next() < high
+    assert days_of([low]) == days_of([high]) == (first, first)
+    assert days_of([UUID(int=high.int + 1)]) == (first + 1, first + 1)

@@ -20,9 +20,11 @@ import asyncpg
 
 from runnerq.errors import ConfigurationError, StorageError
 from runnerq.storage.postgres.errors import boundary
+from runnerq.storage.postgres.sql import days_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+    from uuid import UUID
 
     from asyncpg.connection import Connection
     from asyncpg.pool import PoolConnectionProxy
@@ -95,6 +97,10 @@ class Session(Protocol):
     """Runs statements by the name of their file, on one connection."""
 
     async def fetch(self, name: str, *values: object) -> list[asyncpg.Record]: ...
+
+    def within(self, name: str, ids: Sequence[UUID]) -> str:
+        """The statement `name` for the days of these ids only."""
+        ...
 
     async def copy(
         self, table: str, columns: Sequence[str], rows: Sequence[tuple[object, ...]]
@@ -227,6 +233,9 @@ class _PooledSession:
 
     async def fetch(self, name: str, *values: object) -> list[asyncpg.Record]:
         return await self._connection.fetch(self._statements[name], *values)
+
+    def within(self, name: str, ids: Sequence[UUID]) -> str:
+        return self._statements.within(name, *days_of(ids))
 
     async def copy(
         self, table: str, columns: Sequence[str], rows: Sequence[tuple[object, ...]]

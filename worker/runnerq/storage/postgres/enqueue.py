@@ -137,9 +137,8 @@ async def _insert(
     created: set[UUID] = set()
     for part in portions(specs, lambda spec: len(spec.payload), most=_AT_ONCE):
         ids = [spec.id for spec in part]
-        rows = await session.fetch(
-            "enqueue", queue_id, *columns_of(part, types), min(ids), max(ids)
-        )
+        name = session.within("enqueue", ids)
+        rows = await session.fetch(name, queue_id, *columns_of(part, types))
         created.update(row["id"] for row in rows)
     return created
 
@@ -149,7 +148,7 @@ async def _copy(
 ) -> set[UUID]:
     """The ids that were new. Raises _CopyRefused if one of them waits already."""
     ids = [spec.id for spec in specs]
-    known = (await session.fetch("ids_ended", ids, min(ids), max(ids)))[0]
+    known = (await session.fetch(session.within("ids_ended", ids), ids))[0]
     now: datetime = known["now"]
     new = {spec.id: spec for spec in specs}
     for ended in known["ids"]:

@@ -65,9 +65,8 @@ async def _store(
     wanted = [_wanted(spec) for spec in specs]
     keys = [key_bytes(one.key) for one in wanted]
     digests = [key_digest(key) for key in keys]
-    ids = [spec.id for spec in specs]
     rows = await session.fetch(
-        "enqueue_keyed",
+        session.within("enqueue_keyed", [spec.id for spec in specs]),
         queue_id,
         *columns_of(specs, types),
         digests,
@@ -75,8 +74,6 @@ async def _store(
         [one.behavior is IdempotencyBehavior.ALLOW_REUSE for one in wanted],
         [one.behavior is IdempotencyBehavior.ALLOW_REUSE_ON_FAILURE for one in wanted],
         [one.ttl_ms for one in wanted],
-        min(ids),
-        max(ids),
     )
     created = {row["id"] for row in rows if row["created"]}
     repeated = {row["id"] for row in rows if row["repeated"]}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -17,9 +18,12 @@ from runnerq.errors import ActivityNotFound, BackendUnavailable, StorageError
 from runnerq.storage.postgres import values
 from runnerq.storage.postgres.background import Background
 from runnerq.storage.postgres.connections import Purpose
+from runnerq.storage.postgres.sql import days_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from asyncpg import Record
 
     from runnerq.storage.postgres.connections import Database
     from runnerq.storage.postgres.names import Names
@@ -62,7 +66,8 @@ class Results:
         queue_id = await self._names.known_queue(queue)
         if queue_id is None:
             raise ActivityNotFound(queue, activity_id)
-        rows = await self._database.fetch("get_result", queue_id, activity_id, purpose=Purpose.READ)
+        statement = self._database.statements.within("get_result", *days_of((activity_id,)))
+        rows = await self._database.fetch(statement, queue_id, activity_id, purpose=Purpose.READ)
         if not rows:
             raise ActivityNotFound(queue, activity_id)
         return None if rows[0]["state"] is None else values.result(rows[0])
@@ -155,15 +160,16 @@ class Results:
             # Spread, so that futures made together are not asked for together for ever.
             waiter.poll_at = now + waiter.pause * random.uniform(0.8, 1.2)  # noqa: S311 - no secret
             waiter.pause = min(waiter.pause * 2, _SLOWEST_POLL)
+        days: defaultdict[int, list[UUID]] = defaultdict(list)
+        for activity_id in {waiter.activity_id for waiter in waiters}:
+            days[days_of((activity_id,))[0]].append(activity_id)
+        rows: list[Record] = []
         try:
-            rows = await self._database.fetch(
-                "get_results",
-                list({waiter.activity_id for waiter in waiters}),
-                purpose=Purpose.READ,
-            )
+            for day, ids in days.items():
+                statement = self._database.statements.within("get_results", day, day)
+                rows += await self._database.fetch(statement, ids, purpose=Purpose.READ)
         except StorageError as error:
             _log.debug("could not look for results, asking again: %s", error)
-            return
         for row in rows:
             answer = values.result(row)
             for waiter in self._waiters.get(row["id"], ()):

@@ -3,6 +3,7 @@
 -- which retried work is held to its share.
 -- Each lane is one index range, read in order and left as soon as enough is locked: foreign types and
 -- future work are never visited. `ORDER BY priority, due` over all types would sort the whole backlog.
+-- 13 us of server CPU per activity at batch 200, alone and beside 100,000 foreign and 100,000 future ones.
 -- What was claimed before a lane's head leaves dead index entries behind; they are not walked again.
 -- The engine's row is locked against `cordon`, which waits for us and which we cannot overtake; it does
 -- not conflict with heartbeats. No such engine, cordoned or stopped: no lane is walked.

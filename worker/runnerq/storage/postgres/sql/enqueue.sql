@@ -1,10 +1,11 @@
--- Store activities that carry no idempotency key; the ids that were new.
+-- Store activities that carry no idempotency key; the ids that were new. 8 us of server CPU per activity at 200
+-- a call, 200 us for a single one (its commit); COPY takes 5 to 6 in a large call (enqueue.py).
 -- An id that was stored before (this call was repeated) is left alone, whether it still waits (ON
--- CONFLICT) or has ended (`ended`). The bounds $15 and $16 on the ids keep the look at history to one or two
--- partitions, where ids made just now hit a handful of cached pages.
+-- CONFLICT) or has ended (`ended`). Constant bounds on the days of the ids keep the look at history to one or
+-- two partitions, where ids made just now hit a handful of cached pages.
 WITH ended AS MATERIALIZED (
   SELECT h.id FROM {schema}.runnerq_history h
-  WHERE h.id = ANY ($2::uuid[]) AND h.id BETWEEN $15 AND $16)
+  WHERE h.id = ANY ($2::uuid[]) AND h.id BETWEEN '{first_id}' AND '{last_id}')
 INSERT INTO {schema}.runnerq_activities
   (queue_id, id, type_id, priority, state, due, timeout_ms, max_attempts, codec, payload, headers,
    root_id, parent_id, depth)

@@ -13,7 +13,7 @@ WITH d AS MATERIALIZED (
 repeated AS MATERIALIZED (
   SELECT a.id FROM d JOIN {schema}.runnerq_activities a ON a.id = ANY (ARRAY[d.id])
   UNION ALL
-  SELECT h.id FROM {schema}.runnerq_history h WHERE h.id = ANY ($2::uuid[]) AND h.id BETWEEN $20 AND $21),
+  SELECT h.id FROM {schema}.runnerq_history h WHERE h.id = ANY ($2::uuid[]) AND h.id BETWEEN '{first_id}' AND '{last_id}'),
 held AS (
   INSERT INTO {schema}.runnerq_idempotency AS k (type_id, digest, activity_id, expires_at)
   SELECT d.type_id, d.digest, d.id, now() + d.ttl_ms * interval '1 millisecond'
