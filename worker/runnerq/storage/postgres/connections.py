@@ -115,8 +115,11 @@ class Database:
         self._url = url
         # One each is for listening and for the heartbeat, which have connections of their own.
         self._size = max(1, max_connections - 2)
-        share = max(1, self._size - max(1, self._size // 4))
-        self._shares = {purpose: asyncio.Semaphore(share) for purpose in Purpose}
+        # The pool serves in turn, so work cannot starve reads; a few slow reads could starve work.
+        self._shares = {
+            Purpose.WORK: asyncio.Semaphore(self._size),
+            Purpose.READ: asyncio.Semaphore(max(1, self._size // 2)),
+        }
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._pooled = False
 

@@ -15,12 +15,13 @@ from runnerq.errors import ConfigurationError
 from runnerq.storage.postgres.codes import words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
 _FOLDER = files("runnerq.storage.postgres")
 _DAY_MS = 86_400_000
 _MOST_KEPT = 1_000
 """Texts for particular days. Beyond, they are made again."""
+_FIRST_ID, _LAST_ID = "{first_id}", "{last_id}"
 _PLACE = re.compile(r"\{([a-z_]+)\}")
 _MIGRATION = re.compile(r"(\d{4})_(\w+)\.sql")
 
@@ -59,6 +60,9 @@ class Statements:
             "schema": quoted(schema),
             # The same within a string literal, for casts to regclass.
             "schema_literal": quoted(schema).replace("'", "''"),
+            # Left as they are, for `within`.
+            "first_id": _FIRST_ID,
+            "last_id": _LAST_ID,
             **words(),
         }
         self._files = {
@@ -88,17 +92,15 @@ class Statements:
         if text is None:
             first = UUID(int=first_day * _DAY_MS << 80)
             last = UUID(int=((last_day + 1) * _DAY_MS << 80) - 1)
-            bounds = {"first_id": str(first), "last_id": str(last)}
-            text = self.fill(self._files[name], bounds)
+            text = self[name].replace(_FIRST_ID, str(first)).replace(_LAST_ID, str(last))
         self._bounded[bounded] = text  # the last used comes last
         if len(self._bounded) > _MOST_KEPT:
             del self._bounded[next(iter(self._bounded))]
         return bounded
 
-    def fill(self, text: str, more: Mapping[str, str] | None = None) -> str:
-        """Replace `{schema}`, the names of stored numbers, and `more`. KeyError for any other word."""
-        words = self._words | dict(more or {})
-        return _PLACE.sub(lambda place: words[place[1]], text)
+    def fill(self, text: str) -> str:
+        """Replace `{schema}` and the names of stored numbers. KeyError for any other word."""
+        return _PLACE.sub(lambda place: self._words[place[1]], text)
 
     @cached_property
     def migrations(self) -> tuple[Migration, ...]:
