@@ -13,10 +13,12 @@ from enum import StrEnum
 
 import msgspec
 
-from runnerq.errors import LONGEST_WAIT, ConfigurationError
+from runnerq.errors import ConfigurationError
 
 DEFAULT_BASE = timedelta(seconds=1)
 DEFAULT_CAP = timedelta(hours=1)
+LONGEST_CAP = timedelta(days=36_600)
+"""A hundred years: beyond it a cap is a mistake in its unit."""
 
 
 class Backoff(StrEnum):
@@ -70,9 +72,9 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
                 f"{self.backoff!r} is none of {', '.join(map(str, Backoff))}", field="retry.backoff"
             )
         for name, value in (("base", self.base), ("cap", self.cap)):
-            if not isinstance(value, timedelta) or not timedelta(0) <= value <= LONGEST_WAIT:  # pyright: ignore[reportUnnecessaryIsInstance]
+            if not isinstance(value, timedelta) or not timedelta(0) <= value <= LONGEST_CAP:  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise ConfigurationError(
-                    f"{value!r} is not a timedelta from 0 to ten years", field=f"retry.{name}"
+                    f"{value!r} is not a timedelta from 0 to a hundred years", field=f"retry.{name}"
                 )
         if not isinstance(self.non_retryable, tuple) or not all(  # pyright: ignore[reportUnnecessaryIsInstance]
             isinstance(kind, type) and issubclass(kind, BaseException)  # pyright: ignore[reportUnnecessaryIsInstance]

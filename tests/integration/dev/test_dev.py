@@ -47,7 +47,8 @@ async def test_pools_go_from_nothing_to_many_and_back(folder: Path, backend: str
         assert dev.code == 0
         assert dev.left_running() == []
         assert "Traceback" not in dev.output
-        assert "0 -> 3 workers" in dev.output
+        # One step or several: the first activities may be seen before the last are enqueued.
+        assert "-> 3 workers" in dev.output
 
 
 async def test_ctrl_c_lets_running_activities_finish(folder: Path):

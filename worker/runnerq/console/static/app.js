@@ -334,6 +334,10 @@ async function start() {
   drawNow();
   addEventListener("hashchange", route);
   addEventListener("keydown", shortcuts);
+  // Escape changes the state, and the state closes the dialog: closed by the browser first, a draw
+  // before its close event would open it again.
+  byId("detail").addEventListener("cancel", (event) => { event.preventDefault(); act.close(); });
+  byId("confirm").addEventListener("cancel", (event) => { event.preventDefault(); act.cancel(); });
   byId("detail").addEventListener("close", () => page.detail && act.close());
   byId("detail").addEventListener("click", (event) => event.target.id === "detail" && act.close());
   byId("confirm").addEventListener("close", () => page.confirm && act.cancel());
