@@ -13,6 +13,7 @@ from tests.unit.engine.rig import Rig
 from runnerq import ActivityState, CapabilityMissing, ConfigurationError, NoopMetrics, activity
 from runnerq.engine.service import Service
 from runnerq.storage.ports import Capabilities
+from runnerq.storage.records import EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,15 +92,16 @@ async def test_what_a_claim_has_brought_is_handed_back_when_the_engine_stops_mea
 ) -> None:
     engine = await rig.start(work)
     stall = rig.backend.stall("claim")
-    future = await rig.enqueue("work", 5)
+    futures = [await rig.enqueue("work", number) for number in range(3)]
     await eventually(lambda: stall.waiting == 1)
     stopping = asyncio.ensure_future(engine.stop())
     await eventually(lambda: engine.phase == "stopping")
     stall.release()
     await stopping
-    snapshot = await rig.look(future.id)
-    assert snapshot.status in (ActivityState.PENDING, ActivityState.COMPLETED)
-    assert snapshot.attempt == (1 if snapshot.status is ActivityState.COMPLETED else 0)
+    for future in futures:
+        snapshot = await rig.look(future.id)
+        assert (snapshot.status, snapshot.attempt) == (ActivityState.PENDING, 0)
+        assert EventKind.RELEASED in await rig.events(future)
 
 
 class Broken(NoopMetrics):

@@ -194,6 +194,48 @@ async def test_a_handler_that_cancels_itself_costs_its_attempt_and_not_its_slot(
     assert runs == 8
 
 
+async def test_a_cancellation_on_its_way_does_not_strike_the_next_attempt(rig: Rig) -> None:
+    @activity("work")
+    async def work(cancel: bool, ctx: ActivityContext) -> int:
+        task = asyncio.current_task()
+        assert task is not None
+        if cancel:
+            task.cancel()
+        else:
+            await asyncio.sleep(0)
+        return ctx.attempt
+
+    # Enough slots for one batch: a runner that returns at once takes the next claim by itself.
+    futures = [await rig.enqueue("work", number % 2 == 0) for number in range(8)]
+    await rig.start(work, max_workers=8)
+    assert [await rig.result(future) for future in futures] == [1] * 8
+
+
+async def test_a_slot_is_like_new_after_an_attempt_that_was_interrupted(rig: Rig) -> None:
+    @activity("slow", timeout=0.02, retry=RetryPolicy(base=timedelta(seconds=30)))
+    async def slow() -> None:
+        await asyncio.sleep(60)
+
+    @activity("group")
+    async def group() -> str:
+        async def fail() -> None:
+            raise ValueError("x")
+
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(fail())
+                await asyncio.sleep(60)
+        except ExceptionGroup as group:
+            return str(group.exceptions[0])
+        raise AssertionError("the group went well")
+
+    await rig.start(slow, group, max_workers=1)
+    slowly = await rig.enqueue("slow", timeout=0.02)
+    await rig.reaches(slowly, ActivityState.RETRYING)
+    future = await rig.enqueue("group", max_attempts=1)
+    assert await rig.result(future) == "x"
+
+
 async def test_what_a_handler_leaves_running_does_not_disturb_its_slot(rig: Rig) -> None:
     left: list[asyncio.Task[None]] = []
 

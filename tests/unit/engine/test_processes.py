@@ -85,7 +85,7 @@ async def test_a_timeout_kills_the_process(rig: Rig, tmp_path: Path) -> None:
     snapshot = await rig.reaches(future, ActivityState.RETRYING)
     assert snapshot.error is not None
     assert snapshot.error.kind is ErrorKind.TIMEOUT
-    assert gone(int(path.read_text()))
+    await eventually(lambda: gone(int(path.read_text())))
     assert await rig.result(await rig.enqueue("cpu.square", 3)) == 9
 
 

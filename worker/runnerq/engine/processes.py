@@ -40,7 +40,6 @@ class ProcessSlots:
             child = self._idle.pop()
             if child.alive:
                 return child
-            self._all.discard(child)
         child = None
         try:
             child = await _Child.start()
@@ -59,7 +58,8 @@ class ProcessSlots:
             self._idle.append(child)
         else:
             child.kill()
-            self._all.discard(child)
+        # One that was killed takes a moment to be gone; `close` waits for it if it must.
+        self._all = {one for one in self._all if one.alive}
         self._free.release()
 
     async def close(self) -> None:

@@ -42,6 +42,7 @@ class Slots:
         self._held: dict[Attempt, None] = {}
         self._idle: deque[asyncio.Future[None]] = deque()
         self._tasks: list[asyncio.Task[None]] = []
+        self._beginning = True
         self._freed = asyncio.Event()
         self._quiet = asyncio.Event()
         self._quiet.set()
@@ -70,6 +71,10 @@ class Slots:
             self._buffer.append(attempt)
             self._quiet.clear()
             self._wake_one()
+
+    def begin_no_more(self) -> None:
+        """What no runner has begun stays in the buffer from now on, for `take_back`."""
+        self._beginning = False
 
     def take_back(self) -> list[Attempt]:
         """The claims no runner has begun; they are no longer held here."""
@@ -118,7 +123,7 @@ class Slots:
         # Asked each time: a handler may have swallowed the cancellation by which `close` ends this.
         while not self._runner.closing:
             try:
-                if self._buffer:
+                if self._buffer and self._beginning:
                     await self._run_one(self._buffer.popleft())
                 else:
                     await self._wait_for_work()

@@ -342,6 +342,7 @@ class WorkerEngine:
     async def _finish(self, deadline: float) -> None:
         """Claim no more, let handlers end until the deadline, store how they ended."""
         self._gate.set(Closed.STOPPING, closed=True)
+        self._slots.begin_no_more()
         self._heartbeat.beat_now()
         for claimer in self._claimers:
             await claimer.stop()
