@@ -10,8 +10,8 @@ import pytest
 from tests.unit.kube_in_memory import Cluster, cluster
 
 from runnerq_operator.control.report import EventType, QueueEvent, QueueReport
-from runnerq_operator.fleet.port import QueueKey
-from runnerq_operator.kube.api import Conflict, Unreachable
+from runnerq_operator.fleet.port import FleetUnavailable, QueueKey
+from runnerq_operator.kube.api import Conflict
 from runnerq_operator.kube.events import EventRecorder
 from runnerq_operator.kube.kinds import POOL, QUEUE
 from runnerq_operator.kube.status import KubernetesStatusSink
@@ -85,7 +85,7 @@ async def test_a_new_leader_does_not_repeat_the_status_that_is_shown():
 async def test_what_the_api_refuses_is_raised_so_that_the_loop_sends_it_again():
     there = reporting()
     there.cluster.down = True
-    with pytest.raises(Unreachable):
+    with pytest.raises(FleetUnavailable, match="connection refused"):
         await there.sink.publish(report(5))
 
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from runnerq_operator.fleet.port import PoolKey
-from runnerq_operator.kube.api import NotFound
+from runnerq_operator.fleet.port import FleetUnavailable, PoolKey
+from runnerq_operator.kube.api import ApiError, NotFound, Unreachable
 from runnerq_operator.kube.kinds import POOL, QUEUE, STATUS_MANAGER
+from runnerq_operator.kube.leadership import NotLeading
 from runnerq_operator.kube.render.worker import selector
 from runnerq_operator.model.status import RunnerQueueStatus, RunnerWorkerPoolStatus, WorkStatus
 
@@ -34,7 +35,13 @@ class KubernetesStatusSink:
         self._events = events
 
     async def publish(self, report: QueueReport) -> None:
-        """Raises what the API raises; what was written already is then skipped the next time."""
+        """Raises FleetUnavailable when not all could be written; what was is skipped the next time."""
+        try:
+            await self._publish(report)
+        except (ApiError, Unreachable, NotLeading) as error:
+            raise FleetUnavailable(f"the status could not be written: {error}") from error
+
+    async def _publish(self, report: QueueReport) -> None:
         key = report.queue
         for pool, status in report.pools.items():
             pool_key = PoolKey(key.namespace, key.name, pool)

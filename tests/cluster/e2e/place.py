@@ -126,14 +126,21 @@ class Place:
         words = [str(each) for each in seconds]
         self.start(name, ["python", "-m", "e2e_app.driver", *words], queue=queue)
 
-    def enqueued_at(self, name: str, *, seconds: float = 60) -> float:
-        """When the driver enqueued, by the clock that all pods of the node share."""
-        line = eventually(
+    def enqueued(self, name: str, *, seconds: float = 60) -> Manifest:
+        """When (`enqueued_at`, by the clock that all pods of the node share) and which `ids`."""
+        return eventually(
             lambda: next(iter(self._printed(name)), None),
             seconds=seconds,
             what=f"the enqueue of {name}",
         )
-        return float(line["enqueued_at"])
+
+    def wait_running(self, pod_name: str, activity_id: str, *, seconds: float = 60) -> None:
+        """Until this pod's handler runs the activity; its log is faster than any status."""
+        eventually(
+            lambda: f"runs {activity_id}" in self.logs(pod_name),
+            seconds=seconds,
+            what=f"{activity_id} running in {pod_name}",
+        )
 
     def outcomes(self, name: str, *, seconds: float) -> list[Manifest]:
         """What became of the driver's jobs, in the order of the lengths."""

@@ -35,7 +35,7 @@ def test_the_first_pod_exists_within_a_second_of_the_first_enqueue(asleep: Place
             )
             name = f"first-{number}"
             asleep.drive(name, [0.0], queue=QUEUE)
-            enqueued = asleep.enqueued_at(name)
+            enqueued = asleep.enqueued(name)["enqueued_at"]
             appeared = eventually(
                 lambda since=enqueued: history.first_pod(f"{QUEUE}-main", since=since),
                 seconds=20,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from tests.cluster.e2e.installation import Installation
-from tests.cluster.e2e.place import Place, pool, queue
+from tests.cluster.e2e.place import Manifest, Place, pool, queue
 from tests.cluster.e2e.watching import watched
 from tests.cluster.stages import Stages
 from tests.cluster.waiting import eventually
@@ -21,12 +21,13 @@ def test_a_killed_leader_is_followed_and_nothing_shrinks(
     place.apply(queue(QUEUE, main, image=place.image, slo={"maxWaitSeconds": 5}))
     place.wait_ready(QUEUE)
     place.drive("steady-driver", [45.0, 45.0], queue=QUEUE)
-    eventually(
-        lambda: place.get("rwp", f"{QUEUE}-main").get("status", {}).get("busySlots") == 2,
-        seconds=60,
-        every=0.5,
-        what="two busy workers",
-    )
+    jobs = place.enqueued("steady-driver")["ids"]
+
+    def running() -> bool:
+        logs = [place.logs(one["metadata"]["name"]) for one in ready(place)]
+        return all(any(f"runs {job}" in log for log in logs) for job in jobs)
+
+    eventually(running, seconds=60, every=0.5, what="two busy workers")
     with watched(place) as history:
         killed_at = time.time()
         before = installation.kill_leader()
@@ -46,6 +47,18 @@ def test_a_killed_leader_is_followed_and_nothing_shrinks(
         eventually(lambda: place.replicas(f"{QUEUE}-main") == 0, seconds=60, every=0.5, what="zero")
     assert all(outcome["attempt"] == 1 for outcome in outcomes)
     assert all("claim_lost" not in outcome["events"] for outcome in outcomes)
+
+
+def ready(place: Place) -> list[Manifest]:
+    """Pods whose log can be read."""
+    return [
+        one
+        for one in place.pods(QUEUE, "main")
+        if any(
+            condition["type"] == "Ready" and condition["status"] == "True"
+            for condition in one["status"].get("conditions", [])
+        )
+    ]
 
 
 def test_a_leader_that_is_asked_to_stop_hands_over_at_once(

@@ -13,7 +13,7 @@ QUIET_SECONDS = 25
 
 
 def test_nothing_is_written_while_nothing_changes(installation: Installation, place: Place):
-    """Queues at zero, and one with a worker that waits; the Lease alone is renewed."""
+    """Several queues at zero; the Lease alone is renewed."""
     assert len(place.get("rq")["items"]) >= 2
 
     started = datetime.now(UTC)

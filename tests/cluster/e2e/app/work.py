@@ -24,6 +24,7 @@ class Done:
 
 @activity("job", timeout=600, max_attempts=5)
 async def job(wanted: Job, ctx: ActivityContext) -> Done:
-    """Take a while, then say where and at which attempt."""
+    """Take a while, then say where and at which attempt. The log tells at once that it runs."""
+    print(f"runs {ctx.activity_id}", flush=True)
     await asyncio.sleep(wanted.seconds)
     return Done(wanted.number, os.environ["RUNNERQ_POD_NAME"], ctx.attempt)
