@@ -42,6 +42,8 @@ LINGER = 0.002
 SMALL = 50
 MOST_UNSTORED = 4 * LARGEST_BATCH
 """Outcomes from which on the gate is closed: handlers are faster than the backend takes their ends."""
+DOUBTS = 5
+"""How often an outcome is tried again after an error that no backend should raise."""
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 2.0
 
@@ -104,6 +106,7 @@ class Completer:
         if not batch:
             await self._take(batch)
         together = True
+        doubts = 0
         pause = FIRST_PAUSE
         while batch:
             part = list(batch) if together else batch[:1]
@@ -120,10 +123,15 @@ class Completer:
                 answers = None
                 if together and len(batch) > 1:
                     together = False  # one outcome the backend refuses must not hold up the others
+                elif not isinstance(error, StorageError) and doubts < DOUBTS:
+                    doubts += 1  # no refusal but a fault, which may not come again
+                    await asyncio.sleep(pause)
                 else:
                     self._refused(batch, error)
+                    doubts = 0
             else:
                 del batch[: len(part)]
+                doubts = 0
             self._failing.discard(flusher)
             self._set_gate()
             if self.unstored == 0:
