@@ -1,9 +1,11 @@
 """A Postgres server of our own: data in the state folder, loopback only, with a password.
 
 Durable: its data survives every restart. It is a session of its own, so Ctrl-C does not reach it before
-the workers have drained; it is stopped last, by its pid.
+the workers have drained; it is stopped last, by its pid. One that dies is started again on the same port, so
+that those who use it find it where it was.
 
     none --initdb--> stopped --start--> running --stop (fast shutdown)--> stopped
+                                          ^ '-dies-> started again
 """
 
 from __future__ import annotations
@@ -28,6 +30,9 @@ USER = "runnerq"
 DATABASE = "postgres"
 _START_SECONDS = 60.0
 _STOP_SECONDS = 20.0
+_FIRST_PAUSE = 0.5
+_LONGEST_PAUSE = 30.0
+"""Seconds before a server that died is started again, doubled for each time that fails."""
 _SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
@@ -53,21 +58,40 @@ class LocalPostgres:
         self._log = folder / "postgres.log"
         self._password = password
         self._started = started
+        self._port = 0
         self._process: asyncio.subprocess.Process | None = None
+        self._keeper: asyncio.Task[None] | None = None
 
     async def start(self) -> str:
         """Start, and make the data folder before if there is none; the URL. Raises
         BackendUnavailable with the end of the server's log."""
         if not (self._data / "PG_VERSION").exists():
             await asyncio.to_thread(self._initialise)
-        port = _free_port()
+        self._port = _free_port()
+        await self._launch()
+        self._keeper = asyncio.create_task(self._keep_running(), name="postgres-keeper")
+        return self._url
+
+    async def stop(self) -> None:
+        keeper, self._keeper = self._keeper, None
+        if keeper is not None:
+            keeper.cancel()
+            await asyncio.wait({keeper})
+        await self._end()
+
+    @property
+    def _url(self) -> str:
+        return f"postgresql://{USER}:{self._password}@127.0.0.1:{self._port}/{DATABASE}"
+
+    async def _launch(self) -> None:
+        """Until the server answers, or is gone again."""
         options = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
         account = self._binaries.account
         log = self._log.open("ab")
         with log:
             self._process = await asyncio.create_subprocess_exec(
                 self._binaries.folder / "postgres",
-                *("-D", str(self._data), "-p", str(port), *options),
+                *("-D", str(self._data), "-p", str(self._port), *options),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -78,15 +102,31 @@ class LocalPostgres:
                 extra_groups=() if account else None,
             )
         self._started(self._process.pid)
-        url = f"postgresql://{USER}:{self._password}@127.0.0.1:{port}/{DATABASE}"
         try:
-            await self._until_answering(url)
+            await self._until_answering(self._url)
         except BaseException:
-            await self.stop()
+            await self._end()
             raise
-        return url
 
-    async def stop(self) -> None:
+    async def _keep_running(self) -> None:
+        """Start the server again whenever it dies: killed for its memory, say. What it had committed
+        is on disk, and clients try again."""
+        pause = _FIRST_PAUSE
+        while True:
+            if self._process is not None:
+                code = await self._process.wait()
+                logger.warning("Postgres died (%s); starting it again", _ending(code))
+            await asyncio.sleep(pause)
+            try:
+                await self._launch()
+            except (BackendUnavailable, OSError) as error:
+                pause = min(pause * 2, _LONGEST_PAUSE)
+                logger.warning("Postgres: %s; tried again in %.0f s", error, pause)
+            else:
+                pause = _FIRST_PAUSE
+                logger.warning("Postgres runs again")
+
+    async def _end(self) -> None:
         process, self._process = self._process, None
         if process is None or process.returncode is not None:
             return
@@ -159,6 +199,10 @@ class LocalPostgres:
         except FileNotFoundError:
             return "it wrote no log"
         return " / ".join(lines)
+
+
+def _ending(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 
 def _free_port() -> int:

@@ -119,6 +119,23 @@ async def test_the_database_keeps_its_data_over_a_restart(folder: Path):
             assert (await again.get_result(timeout=30)).startswith("version 1")
 
 
+async def test_a_database_that_is_killed_comes_back_and_nothing_is_lost(folder: Path):
+    with Dev(folder, "--backend", "postgres") as dev:
+        await started(dev)
+        [server] = [one["pid"] for one in dev.processes() if one["kind"] == "database"]
+        async with await dev.executor() as executor:
+            futures = [await executor.activity("work").payload(0.5).execute() for _ in range(20)]
+            await futures[0].get_result(timeout=30)
+            os.kill(server, signal.SIGKILL)
+            await eventually(lambda: dev.says("Postgres runs again"), within=30)
+            answers = await asyncio.gather(*(future.get_result(timeout=60) for future in futures))
+        assert len(answers) == 20
+        dev.interrupt()
+        await eventually(dev.ended, within=40)
+        assert dev.code == 0
+        assert dev.left_running() == []
+
+
 async def test_a_running_activity_survives_the_scale_down_around_it(folder: Path):
     with Dev(folder, "--backend", "sqlite") as dev:
         await started(dev)
