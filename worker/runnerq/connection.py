@@ -19,6 +19,7 @@ QUEUE_VARIABLE = "RUNNERQ_QUEUE"
 SCHEMA_VARIABLE = "RUNNERQ_SCHEMA"
 DEFAULT_QUEUE = "default"
 DEFAULT_SCHEMA = "runnerq"
+LONGEST_QUEUE = 200
 
 
 def open_backend(
@@ -33,6 +34,11 @@ def open_backend(
     `postgres://user:password@host/database`, `sqlite:///path/to/file.db` (an absolute path has four
     slashes), `memory://` (this process only). Raises ConfigurationError.
     """
+    if not (0 < len(queue) <= LONGEST_QUEUE and queue.isprintable()):
+        raise ConfigurationError(
+            f"{queue[:40]!r} cannot name a queue; use 1 to {LONGEST_QUEUE} printable characters",
+            field="queue",
+        )
     scheme, separator, _ = url.partition("://")
     scheme = scheme.lower() if separator else ""
     if schema is not None and scheme not in ("postgres", "postgresql"):

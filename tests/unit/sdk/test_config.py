@@ -72,6 +72,8 @@ def test_a_duration_is_a_finite_number_of_seconds(field: str, value: Any) -> Non
     [
         ({"queue_name": ""}, "queue_name"),
         ({"queue_name": 5}, "queue_name"),
+        ({"max_workers": 10_001}, "max_workers"),
+        ({"max_workers": 99_999_999_999}, "max_workers"),
         ({"liveness_timeout": 9.9}, "liveness_timeout"),
         ({"shortest_poll": 3.0}, "longest_poll"),
         ({"ageing": 0}, "ageing"),

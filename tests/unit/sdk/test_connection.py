@@ -65,6 +65,34 @@ def test_an_address_of_no_backend_is_refused_without_repeating_it(url: str) -> N
     assert SECRET not in str(caught.value)
 
 
+@pytest.mark.parametrize("queue", ["", "a\x01b", "two\nlines", "x" * 201])
+def test_what_cannot_name_a_queue_is_refused(queue: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        open_backend("memory://", queue=queue)
+    assert caught.value.field == "queue"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgres://user:{SECRET}@host:port/db",
+        f"postgres://user:{SECRET}/more@host/db",
+        f"postgres://user:{SECRET}@[::1/db",
+    ],
+)
+async def test_an_address_that_postgres_cannot_read_is_refused_without_repeating_it(
+    url: str,
+) -> None:
+    backend = open_backend(url)
+    try:
+        with pytest.raises(ConfigurationError) as caught:
+            await backend.open()
+    finally:
+        await backend.close()
+    assert caught.value.field == "backend_url"
+    assert SECRET not in str(caught.value)
+
+
 def test_only_postgres_has_schemas() -> None:
     with pytest.raises(ConfigurationError, match=r"^schema: only Postgres"):
         open_backend("memory://", schema="x")

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from runnerq.errors import ConfigurationError
 
+MOST_WORKERS = 10_000
+"""Slots of one process: each is a task, so a slip of the finger must not ask for all the memory."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineConfig:
@@ -46,6 +49,12 @@ class EngineConfig:
             raise ConfigurationError(f"{self.queue_name!r} is not a name", field="queue_name")
         for field in ("max_workers", "claim_batch", "reaper_batch"):
             _check_count(field, getattr(self, field))
+        if self.max_workers > MOST_WORKERS:
+            raise ConfigurationError(
+                f"{self.max_workers} is more than one process can serve; at most {MOST_WORKERS}, "
+                "and more processes for more",
+                field="max_workers",
+            )
         for field in ("cpu_workers", "sync_threads"):
             if getattr(self, field) is not None:
                 _check_count(field, getattr(self, field))

@@ -130,12 +130,20 @@ class Database:
 
     async def connect(self, *, session: bool = True) -> Connection[asyncpg.Record]:
         """A connection of one's own. Without `session` nothing is set on it."""
-        connection = await asyncpg.connect(
-            self._url,
-            timeout=CONNECT_SECONDS,
-            command_timeout=CLIENT_SECONDS,
-            statement_cache_size=100 if session else 0,
-        )
+        try:
+            connection = await asyncpg.connect(
+                self._url,
+                timeout=CONNECT_SECONDS,
+                command_timeout=CLIENT_SECONDS,
+                statement_cache_size=100 if session else 0,
+            )
+        except ValueError:
+            # Not with its words: what could not be read may be a part of the password.
+            raise ConfigurationError(
+                "cannot be read as postgres://user:password@host:5432/database; in names and "
+                "passwords write @ : / ? # % as %40 %3A %2F %3F %23 %25",
+                field="backend_url",
+            ) from None
         if session:
             await connection.execute(SESSION_SETTINGS)
         return connection
