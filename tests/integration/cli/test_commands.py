@@ -117,6 +117,20 @@ def test_a_cursor_that_is_not_ours_is_a_usage_error(terminal: Terminal) -> None:
     assert "cursor" in said.err
 
 
+@pytest.mark.parametrize("name", ["", "send_*", "a b"])
+def test_ls_refuses_what_is_no_type(terminal: Terminal, name: str) -> None:
+    said = terminal("ls", "pending", "--type", name)
+    assert (said.code, said.out) == (2, "")
+    assert "type:" in said.err
+
+
+@pytest.mark.parametrize("name", ["", "a\x01b"])
+def test_what_cannot_name_a_queue_is_a_usage_error(terminal: Terminal, name: str) -> None:
+    said = terminal("ls", "pending", "--queue", name)
+    assert (said.code, said.out) == (2, "")
+    assert "queue:" in said.err
+
+
 def test_show_tells_the_timeline_and_the_error(terminal: Terminal, work: Work) -> None:
     activity_id = str(work(lambda shop: shop.dead()))
     said = terminal("show", activity_id)

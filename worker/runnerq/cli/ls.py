@@ -10,6 +10,7 @@ from runnerq.cli.options import FORMATS, Target, output_option, run_async, targe
 from runnerq.cli.output import columns, emit_list, say, state_text
 from runnerq.documents import snapshot_document
 from runnerq.errors import ConfigurationError
+from runnerq.patterns import check_type_name
 from runnerq.storage.records import ActivityState
 
 if TYPE_CHECKING:
@@ -85,13 +86,15 @@ async def read_page(
     limit: int,
     cursor: str | None,
 ) -> Page:
-    """One page; a cursor that is not ours is a usage error."""
+    """One page; a cursor that is not ours, or what cannot name a type, is a usage error."""
+    if activity_type is not None:
+        check_type_name(activity_type, field="type")
     try:
         return await backend.list_activities(
             queue, state, limit=limit, cursor=cursor, activity_type=activity_type
         )
     except ValueError as error:
-        raise ConfigurationError(f"{error}; start again without it", field="cursor") from error
+        raise ConfigurationError(str(error), field="cursor") from error
 
 
 def print_page(page: Page, queue: str, state: str, output: str) -> None:

@@ -206,7 +206,7 @@ class ObservabilityApi:
         try:
             page = await self._reads.ask("list", answer)
         except ValueError as error:
-            raise bad_request("cursor", f"{error}; start again without it") from error
+            raise bad_request("cursor", str(error)) from error
         return _json(
             {
                 "queue": queue,

@@ -15,10 +15,8 @@ def position_of(cursor: str) -> UUID:
     """The id a cursor stands for. Raises ValueError for a word that no list gave out."""
     word = cursor.removeprefix(_PREFIX)
     if not cursor.startswith(_PREFIX) or len(word) != 32 or not word.isalnum():
-        raise ValueError(f"cursor: {cursor!r} was not given out by a list; start without one")
+        raise ValueError(f"{cursor!r} was not given out by a list; start without one")
     try:
         return UUID(hex=word)
     except ValueError as error:
-        raise ValueError(
-            f"cursor: {cursor!r} was not given out by a list; start without one"
-        ) from error
+        raise ValueError(f"{cursor!r} was not given out by a list; start without one") from error
