@@ -106,6 +106,11 @@ def test_text_that_is_not_yaml_is_refused_with_its_line():
         load_queue("a: 1\n  b: [", source="queue.yaml")
 
 
+def test_yaml_that_is_nested_without_end_is_refused_in_a_line():
+    with pytest.raises(InvalidManifest, match="nested too deep"):
+        load_queue("[" * 20_000, source="queue.yaml")
+
+
 @pytest.mark.parametrize("name", ["Shop", "shop.mail", "", "x" * 41, None, 7])
 def test_a_name_that_cannot_name_the_children_is_refused(name: object):
     document = valid_queue()

@@ -39,6 +39,9 @@ def load_queue(text: str, *, source: str) -> RunnerQueue:
         documents = list(yaml.load_all(text, Loader=_Loader))
     except yaml.YAMLError as error:
         raise InvalidManifest(source, [Problem("", f"this is not YAML: {error}")]) from error
+    except RecursionError:
+        problem = Problem("", "it is nested too deep to be a RunnerQueue")
+        raise InvalidManifest(source, [problem]) from None
     queues = [document for document in documents if _kind(document) == "RunnerQueue"]
     if len(queues) != 1:
         found = ", ".join(_kind(document) for document in documents if document) or "nothing"
