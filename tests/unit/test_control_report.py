@@ -323,6 +323,12 @@ class TestEvents:
         assert first == ["CoverageLost"]
         assert self.told(seen(), memory)[1] == ["CoverageRestored"]
 
+    def test_of_many_lost_types_a_few_are_named_and_the_rest_counted(self):
+        many = [TypeDemand(type=f"other_{number:03}", claimable=1) for number in range(200)]
+        _, [event] = events(seen(*many), EventMemory(), {})
+        assert event.message.startswith("no pool runs: other_000, other_001, ")
+        assert event.message.endswith(" and 192 more")
+
     def test_a_request_by_hand_that_is_ignored_is_said_once(self):
         pool = observed([pod("a")], requested_replicas=5)
         memory, first = self.told(seen(pool=pool))

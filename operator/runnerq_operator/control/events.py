@@ -9,6 +9,7 @@ import msgspec
 from runnerq_operator.autoscale.decide import Decision
 from runnerq_operator.control.observation import Observation, PoolObservation
 from runnerq_operator.control.report import EventType, QueueEvent
+from runnerq_operator.control.verdicts import some_of
 from runnerq_operator.model.queue import CoveragePolicy
 from runnerq_operator.model.scaling import ScalingMode
 
@@ -119,7 +120,7 @@ def _coverage(
     if lost:
         yield QueueEvent(
             reason="CoverageLost",
-            message=f"no pool runs: {', '.join(sorted(lost))}",
+            message=f"no pool runs: {some_of(lost)}",
             type=EventType.WARNING,
         )
     elif memory.uncovered and not after.uncovered:

@@ -6,7 +6,7 @@ in `model/conditions.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 
@@ -187,7 +187,7 @@ def _coverage(observation: Observation, _pools: Sequence[PoolObservation]) -> Ve
     if observation.read.demand is None:
         return Verdict(_UNKNOWN, "DemandUnknown", observation.read.message)
     if observation.uncovered:
-        named = ", ".join(observation.uncovered)
+        named = some_of(observation.uncovered)
         return Verdict(_FALSE, "TypesWithoutWorkers", f"no pool runs: {named}")
     return Verdict(_TRUE, "AllServed")
 
@@ -235,6 +235,16 @@ def _settled(pool: PoolObservation, target: int) -> bool:
     if pool.fleet is None:
         return False
     return pool.replicas == target == pool.fleet.ready == len(pool.live)
+
+
+def some_of(names: Collection[str], most: int = 8) -> str:
+    """The first names in order and how many more there are, for a message that people read.
+
+    >>> some_of(["c", "a", "b"], most=2)
+    'a, b and 1 more'
+    """
+    shown = ", ".join(sorted(names)[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def _leaving(pool: PoolObservation) -> bool:
