@@ -77,7 +77,9 @@ class BlockingExecutor:
         futures = self.wait(self._executor.execute_many(builders))
         return [BlockingFuture(future, self) for future in futures]
 
-    def future(self, activity_id: UUID, result_type: type[R] | Any = Any) -> BlockingFuture[R]:
+    def future(
+        self, activity_id: UUID | str, result_type: type[R] | Any = Any
+    ) -> BlockingFuture[R]:
         return BlockingFuture(self._executor.future(activity_id, result_type), self)
 
     def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:

@@ -10,9 +10,10 @@ import asyncio
 import logging
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID
 
 from runnerq.builder import ActivityBuilder
-from runnerq.errors import BackendUnavailable, DuplicateActivity
+from runnerq.errors import BackendUnavailable, DuplicateActivity, InvalidActivity
 from runnerq.future import ActivityFuture
 from runnerq.ids import IdSource
 from runnerq.metrics import guarded
@@ -22,7 +23,6 @@ from runnerq.storage.records import EnqueueStatus
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
-    from uuid import UUID
 
     from runnerq.metrics import MetricsSink
     from runnerq.storage.ports import Storage
@@ -78,6 +78,12 @@ class ActivityExecutor:
         builders = list(builders)
         if not builders:
             return []
+        for place, builder in enumerate(builders):
+            if not isinstance(builder, ActivityBuilder):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise InvalidActivity(
+                    f"builders[{place}]",
+                    f"{_short(builder)} is no builder; make one with executor.activity(type).payload(...)",
+                )
         specs = [builder.spec(self._ids.next()) for builder in builders]
         started = time.perf_counter()
         stored = await self._enqueue(specs)
@@ -98,9 +104,14 @@ class ActivityExecutor:
             for builder, outcome in zip(builders, stored, strict=True)
         ]
 
-    def future(self, activity_id: UUID, result_type: type[R] | Any = Any) -> ActivityFuture[R]:
-        """The future of an activity enqueued elsewhere or earlier, from its id alone."""
-        return ActivityFuture(self.backend, self.queue, activity_id, decoder=Decoder(result_type))
+    def future(
+        self, activity_id: UUID | str, result_type: type[R] | Any = Any
+    ) -> ActivityFuture[R]:
+        """The future of an activity enqueued elsewhere or earlier, from its id alone (or the id's
+        text, as it comes out of a URL). Raises InvalidActivity for what is no id."""
+        return ActivityFuture(
+            self.backend, self.queue, _id_of(activity_id), decoder=Decoder(result_type)
+        )
 
     async def close(self) -> None:
         if self._owns_backend:
@@ -157,3 +168,18 @@ class ActivityExecutor:
                 count,
                 {"queue": self.queue, "type": activity_type, "priority": priority},
             )
+
+
+def _id_of(value: UUID | str) -> UUID:
+    if isinstance(value, UUID):
+        return value
+    try:
+        return UUID(value)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise InvalidActivity(
+            "activity_id", f"{_short(value)} is not a UUID, as future.id is"
+        ) from error
+
+
+def _short(value: object) -> str:
+    return repr(value)[:80]

@@ -11,6 +11,7 @@ from runnerq import (
     ActivityExecutor,
     BackendUnavailable,
     DuplicateActivity,
+    InvalidActivity,
     NoopMetrics,
     StorageError,
 )
@@ -74,6 +75,27 @@ async def test_a_batch_answers_per_item_in_input_order(backend: FaultyBackend) -
 async def test_an_empty_batch_asks_the_backend_nothing(backend: FaultyBackend) -> None:
     assert await ActivityExecutor(backend).execute_many([]) == []
     assert backend.calls["enqueue"] == 0
+
+
+@pytest.mark.parametrize("wrong", ["send", None, {"type": "send"}])
+async def test_what_is_no_builder_is_refused_by_its_place(
+    backend: FaultyBackend, wrong: Any
+) -> None:
+    executor = ActivityExecutor(backend)
+    with pytest.raises(InvalidActivity, match=r"^builders\[1\]: "):
+        await executor.execute_many([executor.activity("send"), wrong])
+
+
+async def test_the_text_of_an_id_is_as_good_as_the_id(backend: FaultyBackend) -> None:
+    executor = ActivityExecutor(backend)
+    future = await executor.activity("send").execute()
+    assert executor.future(str(future.id)).id == future.id
+
+
+@pytest.mark.parametrize("wrong", ["nope", "", None, 7])
+def test_what_is_no_id_has_no_future(wrong: Any) -> None:
+    with pytest.raises(InvalidActivity, match=r"^activity_id: "):
+        ActivityExecutor(FaultyBackend(MemoryBackend())).future(wrong)
 
 
 async def test_a_batch_may_be_any_iterable(backend: FaultyBackend) -> None:
