@@ -110,3 +110,10 @@ async def test_a_path_in_front_is_part_of_the_address() -> None:
         assert await status_of(server.url) == 200
     finally:
         await server.stop()
+
+
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "192.0.2.1"])
+async def test_a_host_that_is_not_this_machine_is_named_instead_of_the_port(host: str) -> None:
+    server = ConsoleServer(MemoryBackend(), auth=OpenAuth(), host=host, port=0)
+    with pytest.raises(ConfigurationError, match=rf"^host: '{host}' is no address"):
+        await server.start()

@@ -7,8 +7,10 @@ the caller; this only owns its sockets.
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
 import logging
+import socket
 from typing import TYPE_CHECKING
 
 from aiohttp import web
@@ -99,6 +101,12 @@ class ConsoleServer:
             await site.start()
         except OSError as error:
             await self.stop()
+            if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+                raise ConfigurationError(
+                    f"{self._host!r} is no address of this machine ({error.strerror or error}); "
+                    "127.0.0.1 is this machine only, 0.0.0.0 all of its addresses",
+                    field="host",
+                ) from error
             raise ConfigurationError(
                 f"cannot listen on {self._host or '*'}:{port}: {error.strerror or error}; "
                 "choose another port, or 0 for a free one",
