@@ -121,7 +121,7 @@ async def test_cut_off_strikes_everything_until_it_is_healed(backend: FaultyBack
     await backend.open()
 
 
-@pytest.mark.parametrize("methods", [(), ("acknowlege",), ("stats", "work_signal")])
+@pytest.mark.parametrize("methods", [(), ("acknowledged",), ("stats", "work_signal")])
 def test_a_fault_for_no_method_is_a_mistake(
     backend: FaultyBackend, methods: tuple[str, ...]
 ) -> None:
