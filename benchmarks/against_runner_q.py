@@ -22,7 +22,7 @@ from typing import Any, cast
 
 import asyncpg
 import msgspec
-from tests.servers.postgres_server import PostgresServer
+from tests.servers.postgres_server import FOR_BENCHMARKS, PostgresServer
 
 from runnerq.bench import BenchPlan, machine, run_bench
 from runnerq.connection import open_backend
@@ -79,7 +79,7 @@ async def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     plan = BenchPlan(activities=arguments.activities, max_workers=arguments.workers)
     ours: list[dict[str, Any]] = []
     peer: list[dict[str, float]] = []
-    with PostgresServer(arguments.postgres) as server:
+    with PostgresServer(arguments.postgres, settings=FOR_BENCHMARKS) as server:
         for number in range(arguments.rounds):
             peer_url = await new_database(server.url, f"peer{number}")
             peer.append(
@@ -109,7 +109,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--activities", type=int, default=20_000)
     parser.add_argument("--peer-activities", type=int, default=3_000)
-    parser.add_argument("--workers", type=int, default=400, help="our slots")
+    parser.add_argument("--workers", type=int, default=200, help="our slots")
     parser.add_argument("--peer-workers", type=int, default=8, help="the peer's worker loops")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--postgres", default="postgres15", choices=("postgres15", "postgres18"))
