@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.conformance.eventually import eventually
@@ -15,6 +15,9 @@ from runnerq import ActivityContext, ActivityState, ActivityTimedOut, RetryPolic
 from runnerq.engine import attempt as attempt_module
 from runnerq.engine import timers as timers_module
 from runnerq.storage.records import ErrorKind
+
+if TYPE_CHECKING:
+    from runnerq import ActivityFuture
 
 LATER = RetryPolicy(base=timedelta(seconds=30))
 
@@ -42,21 +45,25 @@ async def test_each_of_many_attempts_has_its_own_deadline(rig: Rig) -> None:
 
     @activity("work", retry=LATER)
     async def work(ms: int) -> None:
-        began = time.monotonic()
         try:
             await asyncio.sleep(60)
         finally:
-            ended[ms] = (time.monotonic() - began) * 1000
+            ended[ms] = time.monotonic()
 
     await rig.start(work, max_workers=200)
     wanted = [20 + 5 * ((number * 37) % 100) for number in range(100)]
-    futures = [await rig.enqueue("work", ms, timeout=ms / 1000) for ms in wanted]
+    enqueued: dict[int, float] = {}
+    futures: list[ActivityFuture[Any]] = []
+    for ms in wanted:
+        enqueued[ms] = time.monotonic()
+        futures.append(await rig.enqueue("work", ms, timeout=ms / 1000))
     for future in futures:
         snapshot = await rig.reaches(future, ActivityState.RETRYING)
         assert snapshot.error is not None
         assert snapshot.error.kind is ErrorKind.TIMEOUT
     assert sorted(ended) == sorted(wanted)
-    assert all(took >= ms - 1 for ms, took in ended.items())
+    # Never too early, counted from before the handler could begin; how late is the machine's affair.
+    assert all(ended[ms] - enqueued[ms] >= ms / 1000 for ms in wanted)
 
 
 async def test_a_handler_that_ends_in_time_is_not_interrupted(rig: Rig) -> None:
