@@ -12,8 +12,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from runnerq import ActivityExecutor, WorkerEngine, activity, open_backend
 from tests.conformance.eventually import eventually
+
+from runnerq import ActivityExecutor, WorkerEngine, activity, open_backend
 
 if TYPE_CHECKING:
     import signal

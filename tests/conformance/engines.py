@@ -32,7 +32,7 @@ class Engines:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.executor = ActivityExecutor(store.backend, store.queue)
-        self._running = AsyncExitStack()
+        self._made = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         return self
@@ -43,7 +43,7 @@ class Engines:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._running.aclose()
+        await self._made.aclose()
 
     def make(
         self,
@@ -51,13 +51,15 @@ class Engines:
         backend: Storage | None = None,
         **settings: Any,
     ) -> WorkerEngine:
-        """An engine that was not started."""
-        return WorkerEngine(
+        """An engine that was not started. Stopped without grace at the end of the test."""
+        engine = WorkerEngine(
             backend or self.store.backend,
             activities=activities,
             queue_name=self.store.queue,
             **{**QUICK, **settings},
         )
+        self._made.push_async_callback(engine.stop, grace=0)
+        return engine
 
     async def start(
         self,
@@ -65,9 +67,8 @@ class Engines:
         backend: Storage | None = None,
         **settings: Any,
     ) -> WorkerEngine:
-        """A running engine, stopped without grace at the end of the test."""
+        """A running engine."""
         engine = self.make(*activities, backend=backend, **settings)
-        self._running.push_async_callback(engine.stop, grace=0)
         await engine.start()
         return engine
 

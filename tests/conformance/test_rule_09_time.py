@@ -64,6 +64,13 @@ async def test_delayed_work_is_claimable_when_due_and_not_before(station: Statio
     assert claim.claimed_at >= claim.ready_at
 
 
+async def test_work_that_is_due_does_not_take_future_work_along(station: Station) -> None:
+    due = await station.enqueue()
+    await station.enqueue(delay_ms=60_000)
+    await station.enqueue(delay_ms=1_000)
+    assert [claim.id for claim in await station.claim(10)] == [due]
+
+
 async def test_nothing_must_run_for_delayed_work_to_become_claimable(station: Station) -> None:
     await station.enqueue(delay_ms=60_000)
     await station.advance(60)

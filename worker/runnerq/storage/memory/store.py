@@ -225,6 +225,7 @@ class ActivityStore:
             return Reaped(
                 id=row.id, type=spec.type, attempt=row.attempt, state=row.state, error=error
             )
+        row.acknowledged = None
         self._finish(row, ActivityState.DEAD_LETTER, None, now_ms)
         self._record(row, EventKind.CLAIM_LOST, now_ms, error=error, detail=detail)
         self._changed(row.queue, [row.event(EventKind.DEAD_LETTERED, now_ms, error=error)])
@@ -251,7 +252,7 @@ class ActivityStore:
             row, EventKind.DEAD_LETTERED, finished_ms, error=row.error, detail=detail, told=True
         )
         row.attempt = 0
-        row.finished_ms = row.result = row.acknowledged = None
+        row.claimed_ms = row.finished_ms = row.result = row.acknowledged = None
         self._put_back(row, ActivityState.PENDING, now_ms)
         self._record(row, EventKind.REQUEUED, now_ms, detail={"actor": actor})
         return True
