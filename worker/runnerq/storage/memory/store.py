@@ -171,7 +171,7 @@ class ActivityStore:
         earlier, state = known.acknowledged
         if earlier.token != ack.token:
             return Acknowledged(ack.id, AckStatus.CLAIM_LOST)
-        if not _same_outcome(earlier, ack):
+        if not _same_outcome(earlier, ack, state):
             return Acknowledged(ack.id, AckStatus.CONFLICT)
         return Acknowledged(ack.id, AckStatus.ACCEPTED, state)
 
@@ -298,12 +298,12 @@ class ActivityStore:
             self._changed(row.queue, [event])
 
 
-def _same_outcome(one: Acknowledgement, other: Acknowledgement) -> bool:
-    """How long the handler ran is a note, not part of the outcome."""
-    return (one.kind, one.result, one.codec, one.error, one.delay_ms) == (
+def _same_outcome(one: Acknowledgement, other: Acknowledgement, state: ActivityState) -> bool:
+    """How long the handler ran is a note, not part of the outcome; nor is a delay that had no effect."""
+    same = (one.kind, one.result, one.codec, one.error) == (
         other.kind,
         other.result,
         other.codec,
         other.error,
-        other.delay_ms,
     )
+    return same and (state.terminal or one.delay_ms == other.delay_ms)

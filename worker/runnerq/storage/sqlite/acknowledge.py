@@ -34,9 +34,10 @@ def acknowledge(tx: Transaction, queue: str, ack: Acknowledgement) -> Acknowledg
     earlier = live or tx.row("ended_attempt", id=ack.id.bytes, queue=queue)
     if earlier is None or earlier["acked_token"] != ack.token.bytes:
         return Acknowledged(ack.id, AckStatus.CLAIM_LOST)
-    if earlier["acked_digest"] != _digest(ack):
+    state = ActivityState(earlier["acked_state"])
+    if earlier["acked_digest"] != _digest(ack, state):
         return Acknowledged(ack.id, AckStatus.CONFLICT)
-    return Acknowledged(ack.id, AckStatus.ACCEPTED, ActivityState(earlier["acked_state"]))
+    return Acknowledged(ack.id, AckStatus.ACCEPTED, state)
 
 
 def _end_attempt(
@@ -74,7 +75,7 @@ def _end_attempt(
         attempt=row["attempt"] if counted else row["attempt"] - 1,
         error=encode_error(ack.error) if counted else None,
         acked_token=ack.token.bytes,
-        acked_digest=_digest(ack),
+        acked_digest=_digest(ack, state),
         acked_state=state,
     )
     tx.keep(
@@ -111,14 +112,16 @@ def _finish(
         result_codec=ack.codec,
         error=encode_error(error),
         acked_token=ack.token.bytes,
-        acked_digest=_digest(ack),
+        acked_digest=_digest(ack, state),
     )
     tx.change("live_delete", row_id=row["row_id"])
     tx.transition(queue, event_of(row, kind, tx.now_ms, state, activity_id=ack.id, error=error))
     return state
 
 
-def _digest(ack: Acknowledgement) -> bytes:
-    """What makes two acknowledgements the same; how long the handler ran is only a note."""
-    outcome = (ack.kind, ack.result, ack.codec, ack.error, ack.delay_ms)
+def _digest(ack: Acknowledgement, state: ActivityState) -> bytes:
+    """What makes two acknowledgements the same. How long the handler ran is a note, not part of the
+    outcome; nor is a delay that had no effect."""
+    delay_ms = 0 if state.terminal else ack.delay_ms
+    outcome = (ack.kind, ack.result, ack.codec, ack.error, delay_ms)
     return hashlib.sha256(encode(outcome)).digest()
