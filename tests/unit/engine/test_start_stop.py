@@ -10,7 +10,13 @@ import pytest
 from tests.conformance.eventually import eventually
 from tests.unit.engine.rig import Rig, Signal
 
-from runnerq import ActivityState, BackendUnavailable, ConfigurationError, activity
+from runnerq import (
+    ActivityState,
+    BackendUnavailable,
+    ConfigurationError,
+    PrometheusMetrics,
+    activity,
+)
 from runnerq.engine import slots as slots_module
 from runnerq.engine import worker_engine as engine_module
 from runnerq.storage.records import EngineState, EventKind
@@ -238,6 +244,38 @@ async def test_stop_ends_although_the_backend_is_gone(
     rig.backend.heal()
     # Nothing could be said of it, so the next engine takes it over from a dead one.
     assert (await rig.look(future.id)).status is ActivityState.PROCESSING
+
+
+async def test_stop_ends_although_a_claim_never_answers(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_module, "LAST_FLUSH", 0.2)
+    engine = await rig.start(work)
+    stall = rig.backend.stall("claim")
+    future = await rig.enqueue("work", 5)
+    await eventually(lambda: stall.waiting == 1)
+    async with asyncio.timeout(10):
+        await engine.stop(grace=0.05)
+    stall.release()
+    # An engine that was retired is given nothing any more.
+    await eventually(lambda: stall.waiting == 0)
+    assert (await rig.look(future.id)).status is ActivityState.PENDING
+
+
+async def test_what_is_handed_back_is_counted(rig: Rig) -> None:
+    began = Signal()
+
+    @activity("held")
+    async def held() -> None:
+        began.set()
+        await asyncio.sleep(3600)
+
+    metrics = PrometheusMetrics()
+    engine = await rig.start(held, metrics=metrics)
+    await rig.enqueue("held")
+    await began.wait()
+    await engine.stop(grace=0)
+    assert metrics.registry.get_sample_value("runnerq_handed_back_total", {"queue": "q"}) == 1
 
 
 async def test_every_part_is_stopped_although_one_of_them_fails(

@@ -346,7 +346,10 @@ class WorkerEngine:
         self._heartbeat.beat_now()
         for claimer in self._claimers:
             await claimer.stop()
-            await claimer.settled()
+            if not await _within(LAST_FLUSH, claimer.settled()):
+                log.warning(
+                    "a claim is still under way; what it brings is free once we are retired"
+                )
         self._hand_back(self._slots.take_back())
         if not await _within(_left(deadline), self._slots.wait_quiet()):
             log.warning("%d handlers are interrupted after the grace", self._slots.busy)
@@ -382,13 +385,14 @@ class WorkerEngine:
 
     def _hand_back(self, attempts: Sequence[Attempt]) -> None:
         for attempt in attempts:
-            self._completer.add(attempt, attempt.ended(OutcomeKind.RELEASED))
-        if attempts:
-            self._account.handed_back(len(attempts))
+            self._attempt_ended(attempt, attempt.ended(OutcomeKind.RELEASED))
 
     def _attempt_ended(self, attempt: Attempt, outcome: Acknowledgement | None) -> None:
-        if outcome is not None:
-            self._completer.add(attempt, outcome)
+        if outcome is None:
+            return
+        if outcome.kind is OutcomeKind.RELEASED and self.phase is Phase.STOPPING:
+            self._account.handed_back(1)
+        self._completer.add(attempt, outcome)
 
     def _outcomes_stored(self, ended: list[tuple[Attempt, Acknowledgement, Acknowledged]]) -> None:
         self._account.stored(ended)
