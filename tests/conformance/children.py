@@ -106,7 +106,7 @@ async def _run(url: str, schema: str, queue: str, grace: str, nap: str) -> None:
         max_workers=10,
         drain_timeout=float(grace),
         heartbeat_interval=0.2,
-        liveness_timeout=1.5,
+        liveness_timeout=2.0,
         reaper_interval=0.2,
     )
     async with asyncio.TaskGroup() as tasks:

@@ -368,7 +368,7 @@ MUTANTS: dict[str, Mutant] = {
         12, POSTGRES, postgres("give_back", "worker, new_error\n", "worker, NULL\n"), "dead_letter"
     ),
     "values-are-not-looked-through": Mutant(
-        13, MEMORY, replaced("runnerq.payload", "_find_problem", always(None)), "refused"
+        13, MEMORY, replaced("runnerq.payload", "_find_problem", always(None)), "cannot_be_stored"
     ),
     "values-become-text": Mutant(
         13, SQLITE, sqlite("history_insert", ":result,", "CAST(:result AS TEXT),"), "any_bytes"

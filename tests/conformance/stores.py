@@ -110,7 +110,8 @@ class SqliteStore:
         self._path = folder / "queue.db"
         self.url = f"sqlite:///{self._path}"
         self._clock = _clock_from_now()
-        self.backend: Storage = SqliteBackend(self._path, queue, clock=self._clock)
+        self.sqlite = SqliteBackend(self._path, queue, clock=self._clock)
+        self.backend: Storage = self.sqlite
         self._others: list[Storage] = []
 
     async def open(self) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.conformance.eventually import WITHIN
 
 from runnerq.storage.records import ActivityEvent, EventKind, OutcomeKind, StreamGap
 
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tests.conformance.station import Station
-
-WITHIN = 10.0
 
 
 async def kinds(station: Station, activity_id: UUID) -> list[str]:

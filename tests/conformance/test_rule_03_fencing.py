@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 from tests.conformance.engines import Starts
-from tests.conformance.eventually import eventually
+from tests.conformance.eventually import WITHIN, eventually
 from tests.conformance.station import Station, outcome, ref
 
 from runnerq import activity
@@ -217,7 +217,7 @@ async def test_a_worker_that_learns_its_claim_is_lost_cancels_the_handler(
     # The first engine is declared dead while it lives; its work goes to a second one.
     await station.store.forget_engine(first.engine_id)
     second = await engines.start(work, max_workers=1)
-    assert await future.get_result(timeout=15) == "second"
+    assert await future.get_result(timeout=WITHIN) == "second"
     await eventually(lambda: cancelled)
     await eventually(lambda: first.busy == 0 and second.busy == 0)
     assert starts.of["work"] == 2

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import pytest
 from tests.conformance.engines import Starts
+from tests.conformance.eventually import WITHIN
 from tests.conformance.station import ref
 
 from runnerq import activity
@@ -256,13 +257,13 @@ async def test_a_handler_that_outlasts_the_liveness_time_runs_once(
     @activity("slow", timeout=30)
     async def slow() -> str:
         starts("slow")
-        await asyncio.sleep(1.5)
+        await asyncio.sleep(2.5)
         return "done"
 
     for _ in range(2):
-        await engines.start(slow, heartbeat_interval=0.1, liveness_timeout=0.6)
+        await engines.start(slow, heartbeat_interval=0.1, liveness_timeout=1.2)
     future = await engines.executor.activity("slow").execute()
-    assert await future.get_result(timeout=15) == "done"
+    assert await future.get_result(timeout=WITHIN) == "done"
     assert starts.of["slow"] == 1
     assert (await station.look(future.id)).attempt == 1
 
@@ -278,12 +279,12 @@ async def test_a_handler_that_blocks_the_event_loop_does_not_make_its_engine_loo
         unblock.wait(10)
         return "done"
 
-    await engines.start(rude, heartbeat_interval=0.1, liveness_timeout=1.0)
+    await engines.start(rude, heartbeat_interval=0.1, liveness_timeout=1.5)
     taken: list[Reaped] = []
     reaper = threading.Thread(target=_reap_elsewhere, args=(station.store, blocked, unblock, taken))
     reaper.start()
     future = await engines.executor.activity("rude").execute()
-    assert await future.get_result(timeout=20) == "done"
+    assert await future.get_result(timeout=WITHIN) == "done"
     await asyncio.to_thread(reaper.join, 10)
     assert taken == []
 
@@ -295,9 +296,9 @@ def _reap_elsewhere(
 
     async def sweep() -> None:
         backend = await store.another()
-        until = time.monotonic() + 2.0
+        until = time.monotonic() + 2.5
         while time.monotonic() < until:
-            taken.extend(await backend.reap(store.queue, limit=100, liveness_ms=1_000))
+            taken.extend(await backend.reap(store.queue, limit=100, liveness_ms=1_500))
             await asyncio.sleep(0.05)
         unblock.set()
         await backend.close()
@@ -317,6 +318,6 @@ async def test_work_of_a_dead_engine_is_taken_over_by_a_living_one(
     await station.claim_one()  # by a process that will not be heard of again
     await station.silence(15)
     await engines.start(work)
-    assert await future.get_result(timeout=15) == "rescued"
+    assert await future.get_result(timeout=WITHIN) == "rescued"
     assert (await station.look(future.id)).attempt == 2
     assert await station.state(future.id) is ActivityState.COMPLETED

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.conformance.eventually import WITHIN
 from tests.conformance.station import BOOM, outcome
 
 from runnerq import activity
@@ -119,7 +120,7 @@ async def test_a_null_result_reaches_the_future(engines: Engines) -> None:
 
     await engines.start(nothing)
     future = await engines.executor.activity("nothing").execute()
-    assert await future.get_result(timeout=15) is None
+    assert await future.get_result(timeout=WITHIN) is None
 
 
 async def test_the_result_is_there_in_the_same_moment_as_the_state(station: Station) -> None:
@@ -255,7 +256,7 @@ async def test_an_acknowledgement_that_fails_five_times_is_stored_once(
     unreliable = Unreliable(station.backend)
     await engines.start(work, backend=unreliable)  # pyright: ignore[reportArgumentType]
     future = await engines.executor.activity("work").execute()
-    assert await future.get_result(timeout=20) == "done"
+    assert await future.get_result(timeout=WITHIN) == "done"
     engine_gave_up = await station.look(future.id)
     assert engine_gave_up.status is ActivityState.COMPLETED
     assert runs == 1

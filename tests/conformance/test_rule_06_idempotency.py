@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.conformance.engines import Starts
+from tests.conformance.eventually import WITHIN
 from tests.conformance.station import Station
 
 from runnerq import DuplicateActivity, activity
@@ -203,7 +204,7 @@ async def test_fifty_callers_at_once_cause_one_run(engines: Engines) -> None:
     builder = engines.executor.activity("work").idempotency_key("k", behavior="return_existing")
     futures = await asyncio.gather(*(builder.execute() for _ in range(50)))
     assert len({future.id for future in futures}) == 1
-    results = await asyncio.gather(*(future.get_result(timeout=15) for future in futures))
+    results = await asyncio.gather(*(future.get_result(timeout=WITHIN) for future in futures))
     assert results == ["done"] * 50
     assert starts.of["work"] == 1
 

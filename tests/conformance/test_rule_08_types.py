@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.conformance.eventually import eventually
+from tests.conformance.eventually import WITHIN, eventually
 
 from runnerq import ConfigurationError, activity
 from runnerq.storage.records import ActivityState
@@ -61,7 +61,7 @@ async def test_work_of_a_type_that_nobody_runs_waits_and_is_never_failed(
     await engines.start(named("work"))
     for _ in range(3):
         future = await engines.executor.activity("work").execute()
-        assert await future.get_result(timeout=15) == "ran work"
+        assert await future.get_result(timeout=WITHIN) == "ran work"
     look = await station.look(orphan.id)
     assert (look.status, look.attempt) == (ActivityState.PENDING, 0)
 
@@ -84,7 +84,7 @@ async def test_an_engine_without_a_filter_takes_every_type_it_has_a_handler_for(
     assert engine.types == ("a", "b")
     for name in ("a", "b"):
         future = await engines.executor.activity(name).execute()
-        assert await future.get_result(timeout=15) == f"ran {name}"
+        assert await future.get_result(timeout=WITHIN) == f"ran {name}"
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ async def test_patterns_narrow_what_an_engine_takes(
     futures = {name: await engines.executor.activity(name).execute() for name in names}
     await engines.start(*map(named, sorted(names)), activity_types=patterns)
     for name in sorted(taken):
-        assert await futures[name].get_result(timeout=15) == f"ran {name}"
+        assert await futures[name].get_result(timeout=WITHIN) == f"ran {name}"
     for name in names - taken:
         assert await station.state(futures[name].id) is ActivityState.PENDING
 
@@ -137,7 +137,7 @@ async def test_two_engines_of_different_types_share_a_queue(engines: Engines) ->
     await engines.start(named("b"))
     for name in ("a", "b", "a", "b"):
         future = await engines.executor.activity(name).execute()
-        assert await future.get_result(timeout=15) == f"ran {name}"
+        assert await future.get_result(timeout=WITHIN) == f"ran {name}"
 
 
 async def test_foreign_and_future_work_in_front_is_passed_over(station: Station) -> None:

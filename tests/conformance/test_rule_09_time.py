@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.conformance.eventually import WITHIN
 
 from runnerq import ActivityTimedOut, activity
 from runnerq.storage.records import ActivityState
@@ -111,7 +112,7 @@ async def test_a_delay_below_a_second_is_kept_by_an_engine(engines: Engines, del
     await engines.start(work)
     started = time.monotonic()
     future = await engines.executor.activity("work").delay(seconds=delay).execute()
-    assert await future.get_result(timeout=15) == "done"
+    assert await future.get_result(timeout=WITHIN) == "done"
     assert time.monotonic() - started >= delay
 
 
@@ -134,5 +135,5 @@ async def test_a_timeout_below_a_second_is_not_rounded_to_nothing_nor_up(engines
     started = time.monotonic()
     future = await slow.payload(None).on(engines.executor).execute()
     with pytest.raises(ActivityTimedOut):
-        await future.get_result(timeout=15)
+        await future.get_result(timeout=WITHIN)
     assert 0.2 <= time.monotonic() - started < 10

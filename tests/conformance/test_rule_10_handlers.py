@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.conformance import cpu_handlers
 from tests.conformance.engines import Starts
-from tests.conformance.eventually import eventually
+from tests.conformance.eventually import WITHIN, eventually
 
 from runnerq import (
     ActivityContext,
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from runnerq.storage.records import ActivityEvent
 
 AT_ONCE = RetryPolicy(base=timedelta(0))
-WITHIN = 20.0
 
 
 async def error_of(station: Station, activity_id: UUID) -> ErrorInfo:
@@ -131,7 +130,7 @@ async def test_what_a_cpu_handler_raises_means_the_same_as_elsewhere(
 ) -> None:
     await engines.start(cpu_handlers.raise_as_told)
     future = await cpu_handlers.raise_as_told.payload(how).on(engines.executor).execute()
-    await eventually(lambda: reached(station, future.id, state), within=WITHIN)
+    await eventually(lambda: reached(station, future.id, state))
 
 
 async def reached(station: Station, activity_id: UUID, state: ActivityState) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.conformance.children import Child
-from tests.conformance.eventually import eventually
+from tests.conformance.eventually import WITHIN, eventually
 
 from runnerq import ConfigurationError, activity
 from runnerq.storage.records import ActivityState, EngineState
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from tests.conformance.stores import Store
 
     from runnerq import ActivityDefinition
-
-WITHIN = 20.0
 
 
 class Blocking:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from uuid import UUID
 
 import pytest
+from tests.conformance.eventually import WITHIN
 from tests.conformance.station import outcome
 
 from runnerq import (
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     from runnerq import ActivityFuture
 
-WITHIN = 20.0
 AT_ONCE = RetryPolicy(base=timedelta(0))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.conformance.eventually import WITHIN
 
 from runnerq import ActivityExecutor, DuplicateActivity, InvalidActivity, activity
 from runnerq.storage.records import (
@@ -152,7 +153,7 @@ async def test_execute_many_is_one_round_trip_with_a_future_per_item(
     executor = ActivityExecutor(counting, station.queue)  # pyright: ignore[reportArgumentType]
     futures = await executor.execute_many([double.payload(number) for number in range(50)])
     assert counting.calls == 1
-    assert [await future.get_result(timeout=15) for future in futures] == [
+    assert [await future.get_result(timeout=WITHIN) for future in futures] == [
         number * 2 for number in range(50)
     ]
 
