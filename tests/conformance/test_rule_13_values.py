@@ -59,6 +59,10 @@ JSON_VALUES: list[Any] = [
 ]
 
 
+def builder(name: str = "work") -> ActivityBuilder[Any]:
+    return ActivityBuilder(type=name)
+
+
 def echo_of(value_type: Any) -> ActivityDefinition[Any, Any]:
     async def handler(value: Any) -> Any:
         return value
@@ -153,7 +157,7 @@ REFUSED: list[Any] = [
 @pytest.mark.parametrize(("value", "path"), REFUSED)
 def test_what_cannot_be_stored_is_refused_at_the_door_with_its_path(value: Any, path: str) -> None:
     with pytest.raises(InvalidActivity) as refused:
-        ActivityBuilder[Any](type="echo").payload(value)
+        builder().payload(value)
     assert refused.value.field.startswith(path)
 
 
@@ -161,7 +165,7 @@ def test_a_value_that_contains_itself_is_refused() -> None:
     circular: list[Any] = []
     circular.append(circular)
     with pytest.raises(InvalidActivity, match="payload"):
-        ActivityBuilder[Any](type="echo").payload(circular)
+        builder().payload(circular)
 
 
 RESULTS: list[Any] = [
@@ -281,10 +285,10 @@ async def test_any_text_is_a_queue(station: Station, queue_suffix: str) -> None:
 )
 def test_a_type_that_cannot_be_named_everywhere_is_refused(name: str) -> None:
     with pytest.raises(InvalidActivity, match="type"):
-        ActivityBuilder[Any](type=name)
+        builder(name)
 
 
 @pytest.mark.parametrize("key", ["", "\x00", "a\x00b", "\ud800", "x" * 501])
 def test_a_key_that_cannot_be_stored_is_refused(key: str) -> None:
     with pytest.raises(InvalidActivity, match="idempotency_key"):
-        ActivityBuilder[Any](type="work").idempotency_key(key)
+        builder().idempotency_key(key)
