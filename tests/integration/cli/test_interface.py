@@ -98,11 +98,12 @@ def test_the_help_loads_no_command_and_no_backend() -> None:
     assert not {name for name in loaded if name.startswith("runnerq.cli.ls")}
 
 
-def test_the_help_is_quick() -> None:
+def test_the_help_costs_little_more_than_the_libraries_it_is_made_with() -> None:
     # Processor time, and the best of several: what others do on this machine is not measured.
+    bare = [sys.executable, "-c", "import click, msgspec"]
     help_seconds = min(_processor_seconds(command_line("--help")) for _ in range(5))
-    bare_seconds = min(_processor_seconds([sys.executable, "-c", "pass"]) for _ in range(5))
-    assert help_seconds - bare_seconds < 0.150
+    bare_seconds = min(_processor_seconds(bare) for _ in range(5))
+    assert help_seconds < 4 * bare_seconds
 
 
 def _processor_seconds(arguments: list[str]) -> float:
