@@ -113,7 +113,8 @@ async def test_a_delay_below_a_second_is_kept_by_an_engine(engines: Engines, del
     started = time.monotonic()
     future = await engines.executor.activity("work").delay(seconds=delay).execute()
     assert await future.get_result(timeout=WITHIN) == "done"
-    assert time.monotonic() - started >= delay
+    # Some backends' clocks count whole milliseconds: an enqueue late in one counts from its beginning.
+    assert time.monotonic() - started >= delay - 0.001
 
 
 async def test_a_timeout_below_a_second_is_not_rounded_to_nothing_nor_up(engines: Engines) -> None:
