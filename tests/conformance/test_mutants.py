@@ -9,35 +9,47 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.conformance.mutants import MEMORY, MUTANTS, POSTGRES, SQLITE
-from tests.servers.postgres import POSTGRES_PARAMS
+from tests.servers.postgres import EXTERNAL, POSTGRES_PARAMS
+from tests.servers.postgres_server import PostgresServer
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Iterator
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 RULES = range(1, 15)
 
 
-@pytest.mark.parametrize("name", sorted(MUTANTS))
-async def test_the_cases_of_the_rule_notice(
-    name: str, postgres_schema: Callable[[str], Awaitable[tuple[str, str]]]
-) -> None:
+@pytest.fixture(scope="module")
+def runs(request: pytest.FixtureRequest) -> Iterator[dict[str, Future[str]]]:
+    """What pytest said, for each mutant that was asked for: two at a time, all begun at once."""
+    wanted = [name for name in sorted(MUTANTS) if f"[{name}]" in _ids(request.session.items)]
+    with ExitStack() as ending:
+        environment = {**os.environ, "RUNNERQ_TEST_WITHIN": "6"}
+        if any(MUTANTS[name].backend == POSTGRES for name in wanted) and not EXTERNAL:
+            # One server for all of them, instead of one for each.
+            server = ending.enter_context(PostgresServer(POSTGRES_PARAMS[0]))
+            environment["RUNNERQ_TEST_POSTGRES_URL"] = server.url
+        two = ending.enter_context(ThreadPoolExecutor(2))
+        yield {name: two.submit(_run, name, environment) for name in wanted}
+
+
+def _ids(items: list[pytest.Item]) -> str:
+    return " ".join(item.name for item in items if item.path == Path(__file__))
+
+
+def _run(name: str, environment: dict[str, str]) -> str:
     mutant = MUTANTS[name]
-    environment = dict(os.environ)
-    backend = mutant.backend
-    if backend == POSTGRES:
-        # The server of this session, so that the run need not start one.
-        url, _ = await postgres_schema(POSTGRES_PARAMS[0])
-        environment["RUNNERQ_TEST_POSTGRES_URL"] = url
-        backend = "external"
     [file] = HERE.glob(f"test_rule_{mutant.rule:02}_*.py")
-    run = subprocess.run(  # noqa: ASYNC221 - nothing else is to happen meanwhile
+    backend = "external" if mutant.backend == POSTGRES else mutant.backend
+    run = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", str(file.relative_to(ROOT)), "--mutant", name),
             *("-k", f"{backend} and {mutant.cases}", "-x", "-q", "-p", "no:cacheprovider"),
@@ -49,10 +61,17 @@ async def test_the_cases_of_the_rule_notice(
         timeout=110,
         check=False,
     )
-    summary = run.stdout.strip().splitlines()[-1]
+    return f"{run.stderr[-2_000:]}\n{run.stdout[-4_000:]}"
+
+
+@pytest.mark.timeout(600)  # the first waits for its turn, as all the others do
+@pytest.mark.parametrize("name", sorted(MUTANTS))
+def test_the_cases_of_the_rule_notice(name: str, runs: dict[str, Future[str]]) -> None:
+    said = runs[name].result()
+    summary = said.strip().splitlines()[-1]
     # A run that could not start, or an error outside the case, is not a case that noticed.
-    assert re.search(r"\b1 failed\b", summary), run.stdout[-4_000:] + run.stderr[-2_000:]
-    assert "error" not in summary, run.stdout[-4_000:]
+    assert re.search(r"\b1 failed\b", summary), said
+    assert "error" not in summary, said
 
 
 def test_every_rule_has_a_mutant() -> None:

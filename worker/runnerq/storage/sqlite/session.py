@@ -86,6 +86,11 @@ class Transaction(Session):
             )
             self.effects.recorded = True
 
+    def settle(self) -> None:
+        """The last thing in a transaction: leave word of new work for other processes."""
+        for queue in self.effects.woken:
+            self.change("work_came", queue=queue)
+
     def keep(self, queue: str, event: ActivityEvent) -> None:
         """A transition that its row will not be able to tell: store it for the timeline too."""
         self.remember(event)

@@ -24,6 +24,8 @@ class Waiting:
         self._lock = threading.Lock()
         self._work: dict[str, Wakeup] = {}
         self._ends: dict[UUID, _Ending] = {}
+        self._versions: dict[str, int] = {}
+        """Of each queue's work, as last read. Used by the watcher's thread alone."""
 
     def for_work(self, queue: str) -> Wakeup:
         with self._lock:
@@ -56,14 +58,16 @@ class Waiting:
             ending.wakeup.notify()
 
     def something_changed(self, session: Session) -> None:
-        """Another process wrote: any queue may have work, and any awaited activity may have ended.
+        """Some process wrote: a queue may have new work, and any awaited activity may have ended.
 
-        One probe per awaited id, here in one thread, instead of one read per waiter and change."""
+        Read here, in one thread, instead of by each waiter at each change."""
+        versions = {row["queue"]: row["version"] for row in session.rows("work_versions")}
+        self.work_came(
+            queue for queue, version in versions.items() if self._versions.get(queue) != version
+        )
+        self._versions = versions
         with self._lock:
-            signals = list(self._work.values())
             awaited = list(self._ends)
-        for signal in signals:
-            signal.notify()
         self.ended(one for one in awaited if session.row("has_ended", id=one.bytes) is not None)
 
 

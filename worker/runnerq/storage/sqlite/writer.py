@@ -133,6 +133,7 @@ class Writer:
         transaction = Transaction(connection, self._queries, self._clock)
         try:
             job.outcome = job.work(transaction)
+            transaction.settle()
             job.effects = transaction.effects
         except Exception as error:
             if not connection.in_transaction:

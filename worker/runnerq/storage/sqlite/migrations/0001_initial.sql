@@ -94,6 +94,13 @@ CREATE TABLE runnerq_events (
 
 CREATE INDEX runnerq_events_of_activity ON runnerq_events (activity_id, seq);
 
+-- Counts what made work claimable, per queue, so that a process which notices a commit of another can tell new
+-- work from a heartbeat: without, every heartbeat of N engines would make all N of them look for work.
+CREATE TABLE runnerq_work (
+  queue   TEXT    NOT NULL PRIMARY KEY,
+  version INTEGER NOT NULL
+) WITHOUT ROWID;
+
 -- The live stream between processes: written only while somebody watches, kept for a minute. AUTOINCREMENT,
 -- so that a watcher sees by a jump of the numbers that it missed some.
 CREATE TABLE runnerq_transitions (
