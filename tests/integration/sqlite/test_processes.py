@@ -6,6 +6,7 @@ import asyncio
 import signal
 import sqlite3
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ import pytest
 from tests.conformance.eventually import WITHIN, eventually
 
 from runnerq import BackendUnavailable
-from runnerq.storage.sqlite import SqliteBackend, connection
+from runnerq.storage.sqlite import SqliteBackend, connection, writer
 
 if TYPE_CHECKING:
     from tests.conformance.station import Station
@@ -175,6 +176,35 @@ async def commits(path: Path) -> int:
         for frame in frames
         if log[frame + 8 : frame + 16] == salt and any(log[frame + 4 : frame + 8])
     )
+
+
+async def test_a_claim_whose_caller_is_gone_gives_back_what_it_took(
+    station: Station, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    activity_id = await station.enqueue(max_attempts=1)
+    begun = threading.Event()
+
+    def begin(to: sqlite3.Connection, statement: str) -> None:
+        begun.set()
+        connection.patiently(to, statement)
+
+    monkeypatch.setattr(writer, "patiently", begin)
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    claiming = asyncio.ensure_future(station.claim())
+    await eventually(begun.is_set)  # only then is it too late to call it off
+    claiming.cancel()
+    await asyncio.wait([claiming])
+    holder.execute("COMMIT")
+    holder.close()
+
+    async def told() -> bool:
+        events = await station.backend.get_activity_events(station.queue, activity_id)
+        return [event.kind for event in events] == ["enqueued", "claimed", "released"]
+
+    await eventually(told)
+    look = await station.look(activity_id)
+    assert (look.status, look.attempt) == ("pending", 0)
 
 
 async def test_a_closed_backend_says_so_and_can_be_opened_again(path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from runnerq.clock import Clock, SystemClock
 from runnerq.errors import BackendUnavailable, ConfigurationError, SchemaMismatch
 from runnerq.storage.ports import Capabilities
+from runnerq.storage.records import Acknowledgement, OutcomeKind
 from runnerq.storage.sqlite import claims as claiming
 from runnerq.storage.sqlite import fleet, inspection, reap, schema
 from runnerq.storage.sqlite.acknowledge import acknowledge
@@ -30,13 +32,13 @@ from runnerq.storage.sqlite.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
+    from concurrent.futures import Future
     from contextlib import AbstractAsyncContextManager
     from uuid import UUID
 
     from runnerq.storage.ports import WorkSignal
     from runnerq.storage.records import (
         Acknowledged,
-        Acknowledgement,
         ActivityEvent,
         ActivityResult,
         ActivitySnapshot,
@@ -198,7 +200,13 @@ class SqliteBackend:
         # Idle engines only read: they take the write lock from nobody.
         if not await parts.readers.run(lambda s: claiming.heads(s, request.queue, request.types)):
             return []
-        return await parts.writer.run(lambda tx: claiming.claim(tx, request))
+        taking = parts.writer.submit(lambda tx: claiming.claim(tx, request))
+        try:
+            return await asyncio.wrap_future(taking)
+        except asyncio.CancelledError:
+            # The writer may be at it already, and nobody will run what it hands out.
+            taking.add_done_callback(lambda taken: _give_back(parts.writer, request.queue, taken))
+            raise
 
     async def acknowledge(
         self, queue: str, acknowledgements: Sequence[Acknowledgement]
@@ -316,6 +324,19 @@ class SqliteBackend:
 
     async def pods(self, queue: str) -> list[PodRecord]:
         return await self._opened().readers.run(lambda s: fleet.pods(s, queue))
+
+
+def _give_back(writer: Writer, queue: str, taken: Future[list[Claim]]) -> None:
+    """Release what a claim took whose caller is gone; no attempt is counted."""
+    if taken.cancelled() or taken.exception() is not None:
+        return
+    releases = [
+        Acknowledgement(id=claim.id, token=claim.token, kind=OutcomeKind.RELEASED)
+        for claim in taken.result()
+    ]
+    # A backend that was closed meanwhile leaves the claims to their deadline.
+    with suppress(BackendUnavailable):
+        writer.submit(lambda tx: [acknowledge(tx, queue, release) for release in releases])
 
 
 def _close(parts: _Open) -> None:
