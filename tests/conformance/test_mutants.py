@@ -27,6 +27,10 @@ ROOT = HERE.parents[1]
 RULES = range(1, 15)
 
 
+def files_of(rule: int) -> list[Path]:
+    return sorted(HERE.glob(f"test_rule_{rule:02}_*.py"))
+
+
 @pytest.fixture(scope="module")
 def runs(request: pytest.FixtureRequest) -> Iterator[dict[str, Future[str]]]:
     """What pytest said, for each mutant that was asked for: two at a time, all begun at once."""
@@ -47,11 +51,11 @@ def _ids(items: list[pytest.Item]) -> str:
 
 def _run(name: str, environment: dict[str, str]) -> str:
     mutant = MUTANTS[name]
-    [file] = HERE.glob(f"test_rule_{mutant.rule:02}_*.py")
+    files = [str(file.relative_to(ROOT)) for file in files_of(mutant.rule)]
     backend = "external" if mutant.backend == POSTGRES else mutant.backend
     run = subprocess.run(
         [
-            *(sys.executable, "-m", "pytest", str(file.relative_to(ROOT)), "--mutant", name),
+            *(sys.executable, "-m", "pytest", *files, "--mutant", name),
             *("-k", f"{backend} and {mutant.cases}", "-x", "-q", "-p", "no:cacheprovider"),
         ],
         cwd=ROOT,
@@ -84,4 +88,4 @@ def test_every_backend_has_mutants() -> None:
 
 def test_every_rule_has_its_file_of_cases() -> None:
     for rule in RULES:
-        assert len(list(HERE.glob(f"test_rule_{rule:02}_*.py"))) == 1
+        assert files_of(rule)
