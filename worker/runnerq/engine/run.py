@@ -35,7 +35,7 @@ from runnerq.payload import PayloadMismatch, encode
 from runnerq.storage.records import Acknowledgement, ErrorKind, OutcomeKind
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
     from runnerq.activity import ActivityDefinition
     from runnerq.context import LeaseKeeper
@@ -68,6 +68,7 @@ class Runner:
         timers: Timers,
         threads: ThreadSlots,
         processes: ProcessSlots,
+        abandoned: Callable[[], bool],
     ) -> None:
         self._registry = registry
         self._executor = executor
@@ -75,8 +76,18 @@ class Runner:
         self._timers = timers
         self._threads = threads
         self._processes = processes
-        self.closing = False
-        """Set by the engine before it ends the runner tasks themselves."""
+        self._abandoned = abandoned
+        self._closing = False
+
+    @property
+    def closing(self) -> bool:
+        """The runner tasks themselves are ended: by `close`, or with the event loop that an engine was
+        left running on. Any other cancellation is aimed at an attempt."""
+        return self._closing or self._abandoned()
+
+    def close(self) -> None:
+        """To be called before the runner tasks are cancelled."""
+        self._closing = True
 
     async def attempt(self, attempt: Attempt) -> Acknowledgement | None:
         """Run one claim to its end. None when nothing is to be said of it: the claim was lost."""
@@ -176,7 +187,7 @@ class Runner:
         self._timers.started(attempt)
 
     async def _isolated(self, attempt: Attempt, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        return await Isolated(coroutine, lambda: self.closing or attempt.given_up)
+        return await Isolated(coroutine, lambda: self._closing or attempt.given_up)
 
 
 def _completed(attempt: Attempt, value: Any) -> Acknowledgement:

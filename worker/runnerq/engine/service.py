@@ -31,6 +31,12 @@ class Service(ABC):
         if self._task is None:
             self._task = asyncio.create_task(self._supervise(), name=f"runnerq-{self.name}")
 
+    @property
+    def abandoned(self) -> bool:
+        """Cancelled, and not by `stop`: the event loop is ending everything that runs on it."""
+        task = self._task
+        return task is not None and (task.done() or task.cancelling() > 0)
+
     async def stop(self) -> None:
         """Cancel the loop and wait for its end. Harmless when not running."""
         task, self._task = self._task, None

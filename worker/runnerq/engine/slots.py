@@ -110,7 +110,7 @@ class Slots:
     async def close(self) -> None:
         """End the runner tasks. Attempts still running are cut off: their claims stay with the
         backend, which takes them back when this engine is retired."""
-        self._runner.closing = True
+        self._runner.close()
         for task in self._tasks:
             task.cancel()
         if self._tasks:

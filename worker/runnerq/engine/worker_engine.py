@@ -262,6 +262,8 @@ class WorkerEngine:
             timers=self._timers,
             threads=self._threads,
             processes=self._processes,
+            # One of the loops stands for all: the event loop cancels them in one sweep.
+            abandoned=lambda: self._leases.abandoned,
         )
         self._slots = Slots(config.max_workers, runner, self._attempt_ended)
         self._completer = Completer(
